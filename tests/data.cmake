@@ -1,4 +1,4 @@
-foreach(test test_idx test_cifar test_shapes test_letters test_moving_digits test_synthetic test_sampler test_source test_cache test_loader test_feeds test_augment test_prepare test_prepare_golden test_labels test_numbers fuzz/fuzz_idx fuzz/fuzz_pickle fuzz/fuzz_index)
+foreach(test test_idx test_cifar test_shapes test_letters test_moving_digits test_synthetic test_sampler test_source test_cache test_pace test_loader test_feeds test_augment test_prepare test_prepare_golden test_labels test_numbers fuzz/fuzz_idx fuzz/fuzz_pickle fuzz/fuzz_index)
   ls_test(${test} LABELS data)
   get_filename_component(target ${test} NAME)
   target_link_libraries(${target} PRIVATE ZLIB::ZLIB Threads::Threads)

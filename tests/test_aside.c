@@ -49,7 +49,7 @@ static ls_status work(void *user, void *memory) {
         free(much);
         return turn ? LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "too much") : LS_OK;
     case NAP:
-        for (int i = 0; i < 4; i++) usleep(600000);
+        for (int i = 0; i < 12; i++) usleep(200000);
         return LS_OK;
     case OPEN: return open(pipe_path, O_RDONLY) < 0 ? LS_FAIL(LS_STATUS_IO, "not opened") : LS_OK;
     default: s->process = getpid(); return LS_OK;

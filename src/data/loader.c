@@ -5,7 +5,6 @@
 #define _GNU_SOURCE
 #include "data/loader.h"
 
-#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -16,16 +15,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "data/pace.h"
 
 #define MOST_THREADS 1024
 #define MOST_BROKEN  100  // samples in a row
-
-// Of the measurement that finds how many threads keep up: so many batches and seconds at least, of which more than this part is waited for, and so much
-// faster it has to be with more threads.
-enum { LOOKED_AT = 8 };
-#define LOOKED_SECONDS 0.25
-#define MUCH_WAITED    0.05
-#define FASTER         1.03
 
 typedef enum slot_state { SLOT_FREE, SLOT_FILLING, SLOT_READY, SLOT_TAKEN } slot_state;
 
@@ -47,16 +40,6 @@ typedef struct worker {
     void *scratch;
     pthread_t thread;
 } worker;
-
-// How fast batches are taken with so many threads, over all epochs.
-typedef struct pace {
-    double latest;            // when a batch was taken; 0: not yet
-    double seconds, waited;   // in which `batches` were taken
-    int64_t batches, passed;  // passed: so many more do not count, as they come from before
-    double rate;              // with `before` threads; 0: none were fewer
-    int before, settled;
-    int measured;  // 1: settled by what was measured
-} pace;
 
 struct ls_loader {
     ls_loader_config config;  // threads: how many there are
@@ -81,10 +64,9 @@ struct ls_loader {
     int64_t replaced;  // in batches that were taken
     char why[512];
     double reading, preparing;  // seconds of all threads
-    int active;                 // threads that take samples: the first so many
-    pace pace;
-    _Atomic int dropping;  // what is being prepared is not wanted any more
-    ls_trace *trace;       // where the first thread records; NULL: nowhere
+    ls_pace pace;               // its threads that take samples: the first so many
+    _Atomic int dropping;       // what is being prepared is not wanted any more
+    ls_trace *trace;            // where the first thread records; NULL: nowhere
     int trace_name;
 };
 
@@ -102,7 +84,7 @@ typedef struct job {
 
 // One thread takes whole batches. Several take a quarter of their share at a time, so that none waits long for the last.
 static int64_t portion(const ls_loader *l, int64_t count) {
-    int64_t parts = l->active == 1 ? 1 : 4 * (int64_t)l->active;
+    int64_t parts = l->pace.threads == 1 ? 1 : 4 * (int64_t)l->pace.threads;
     return (count + parts - 1) / parts;
 }
 
@@ -199,7 +181,7 @@ static void *run(void *argument) {
     pthread_mutex_lock(&l->mutex);
     while (!l->stop) {
         job j;
-        if (w->index >= l->active || !take_job(l, &j)) {
+        if (w->index >= l->pace.threads || !take_job(l, &j)) {
             pthread_cond_wait(&l->work, &l->mutex);
             continue;
         }
@@ -315,9 +297,7 @@ ls_status ls_loader_create(const ls_loader_config *config, ls_loader **out) {
     LS_TRY(ls_calloc(1, sizeof *l, &l));
     l->config = *config;
     l->config.threads = thread_count(config);
-    l->active = config->adapt ? 1 : l->config.threads;
-    l->pace.settled = l->active == l->config.threads;
-    l->pace.passed = l->config.depth;
+    l->pace = ls_pace_create(l->config.threads, l->config.depth, config->adapt);
     pthread_mutex_init(&l->mutex, NULL);
     pthread_cond_init(&l->work, NULL);
     pthread_cond_init(&l->ready, NULL);
@@ -352,50 +332,9 @@ void ls_loader_destroy(ls_loader **loader) {
 
 // ---- how many threads ----------------------------------------------------------------------------------------------
 
-// Under the mutex.
-static void more_threads(ls_loader *l, double share, double rate) {
-    pace *p = &l->pace;
-    double enough = share < 0.9 ? ceil(l->active / (1 - share)) : l->config.threads;
-    p->before = l->active;
-    p->rate = rate;
-    l->active = enough < l->config.threads ? (int)enough : l->config.threads;
-    if (l->active == p->before) l->active++;
-    p->seconds = p->waited = 0;
-    p->batches = 0;
-    p->passed = l->config.depth;
-    pthread_cond_broadcast(&l->work);
-}
-
-// A batch was taken, after so long. Whoever takes them is as fast as it is: it waits too long, or it does not. Threads that make nothing faster, as all cores
-// are busy, go back to waiting. Under the mutex.
-static void look_at_pace(ls_loader *l, double waited) {
-    pace *p = &l->pace;
-    if (p->settled) return;
-    double now = ls_clock(), since = now - p->latest;
-    int counts = p->passed == 0;
-    p->latest = now;
-    if (!counts) {
-        p->passed--;
-        return;
-    }
-    p->seconds += since;
-    p->waited += waited;
-    p->batches++;
-    if (p->batches < LOOKED_AT || p->seconds < LOOKED_SECONDS) return;
-    double share = p->waited / p->seconds, rate = (double)p->batches / p->seconds;
-    if (p->rate > 0 && rate < FASTER * p->rate) {
-        l->active = p->before;
-        p->settled = p->measured = 1;
-    } else if (share <= MUCH_WAITED || l->active == l->config.threads) {
-        p->settled = p->measured = 1;
-    } else {
-        more_threads(l, share, rate);
-    }
-}
-
 int ls_loader_threads(ls_loader *l) {
     pthread_mutex_lock(&l->mutex);
-    int threads = l->active;
+    int threads = l->pace.threads;
     pthread_mutex_unlock(&l->mutex);
     return threads;
 }
@@ -444,8 +383,7 @@ ls_status ls_loader_start(ls_loader *l, uint32_t epoch, const uint32_t *order, c
         l->ranges = ranges;
         l->base = l->total;
         l->total += range_count;
-        l->pace.latest = 0;
-        if (l->pace.passed == 0) l->pace.passed = 1;  // of an epoch's first batch nobody knows since when
+        ls_pace_start(&l->pace);
         pthread_cond_broadcast(&l->work);
     }
     pthread_mutex_unlock(&l->mutex);
@@ -484,12 +422,13 @@ ls_status ls_loader_get(ls_loader *l, ls_batch **out, double *waited) {
     slot *s = &l->slots[l->taken % l->config.depth];
     int over = l->taken == l->total, all_out = s->state == SLOT_TAKEN;
     if (!over && !all_out) {
-        int timed = waited || !l->pace.settled;
-        double start = s->state != SLOT_READY && timed ? ls_clock() : 0, spent = 0;
-        while (s->state != SLOT_READY) pthread_cond_wait(&l->ready, &l->mutex);
-        if (start > 0) spent = ls_clock() - start;
-        if (waited) *waited = spent;
-        look_at_pace(l, spent);
+        double start = ls_clock(), now = start;
+        if (s->state != SLOT_READY) {
+            while (s->state != SLOT_READY) pthread_cond_wait(&l->ready, &l->mutex);
+            now = ls_clock();
+        }
+        if (waited) *waited = now - start;
+        if (ls_pace_take(&l->pace, now, now - start)) pthread_cond_broadcast(&l->work);
         l->taken++;
         status = s->status;
         if (status == LS_OK) {
