@@ -7,12 +7,14 @@
 // run before. Times are the least of several.
 //
 // `planes`: the same passes on planes of 2x2 to 64x64. `pools`: pooling and passes element by element. Both say how many of the bytes per second
-// of a triad on large arrays a pass moves, each tensor counted once.
+// of a triad on large arrays a pass moves, each tensor counted once. What batch normalization reads twice counts once, too; beside it is what can be had of
+// such a pass: its tiles read, then read again and written, without any arithmetic ("sweeps", in the quickest of several groupings).
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/clones.h"
 #include "base/memory.h"
 #include "device/device.h"
 #include "must.h"
@@ -157,6 +159,66 @@ static void report_pass(const bench *b, const char *pass, int64_t bytes, double 
     printf("  %s %8.3f ms %5.1f GB/s %3.0f %%", pass, seconds * 1e3, rate / 1e9, 100 * rate / b->triad);
 }
 
+// 64 bytes at a time, as kernels do.
+typedef uint64_t line __attribute__((vector_size(64), aligned(8), may_alias));
+
+LS_CLONES static void read_lines(const line *a, const line *b, int64_t count) {
+    line sum[4] = {{0}};
+    for (int64_t i = 0; i + 4 <= count; i += 4)
+        for (int j = 0; j < 4; j++) {
+            sum[j] ^= a[i + j];
+            if (b) sum[j] ^= b[i + j];
+        }
+    for (int j = 0; j < 4; j++) __asm__ volatile("" ::"m"(sum[j]));
+}
+
+LS_CLONES static void write_lines(line *to, const line *a, const line *b, int64_t count) {
+    if (b)
+        for (int64_t i = 0; i < count; i++) to[i] = a[i] ^ b[i];
+    else
+        for (int64_t i = 0; i < count; i++) to[i] = a[i] ^ 1;
+}
+
+// Tiles of all samples, so many neighbours at a time: their inputs are read, then read again while the output is written. Least time of several.
+static double time_grouped(bench *b, int64_t samples, int64_t sample_bytes, int64_t group_bytes, int inputs) {
+    double least = 1e30;
+    for (int run = 0; run < 9; run++) {
+        if (b->warm) b->cursor = 0;
+        const char *from[2] = {0};
+        for (int i = 0; i < inputs; i++) from[i] = b->pool + cut(b, samples * sample_bytes);
+        char *to = b->pool + cut(b, samples * sample_bytes);
+        double start = ls_clock();
+        for (int64_t at = 0; at < sample_bytes; at += group_bytes)
+            for (int writes = 0; writes < 2; writes++)
+                for (int64_t s = 0; s < samples; s++) {
+                    int64_t place = s * sample_bytes + at, count = group_bytes / 64;
+                    const line *a = (const line *)(const void *)(from[0] + place);
+                    const line *second = inputs == 2 ? (const line *)(const void *)(from[1] + place) : NULL;
+                    if (writes)
+                        write_lines((line *)(void *)(to + place), a, second, count);
+                    else
+                        read_lines(a, second, count);
+                }
+        double took = ls_clock() - start;
+        if (took < least) least = took;
+    }
+    return least;
+}
+
+static double time_sweeps(bench *b, int64_t samples, int64_t bytes, int64_t plane_bytes, int inputs) {
+    double least = 1e30;
+    for (int64_t group = plane_bytes; bytes / samples % group == 0; group *= 2) {
+        double seconds = time_grouped(b, samples, bytes / samples, group, inputs);
+        if (seconds < least) least = seconds;
+    }
+    return least;
+}
+
+static void report_sweeps(const bench *b, int64_t bytes, double seconds, double sweeps) {
+    report_pass(b, "sweeps", bytes, sweeps);
+    printf(" %4.2f", sweeps / seconds);
+}
+
 static void bench_planes(bench *b) {
     static const int channels[] = {32, 64, 128, 256, 512, 2048};
     for (int size = 64; size >= 2; size /= 2)
@@ -170,8 +232,12 @@ static void bench_planes(bench *b) {
             ls_buffer *workspace;
             MUST(ls_buffer_create(b->device, f->workspace_bytes, &workspace));
             printf("%3dx%-3dx%-4d", size, size, channels[c]);
-            report_pass(b, "forward", 2 * bytes, time_kernel(b, f, workspace));
-            report_pass(b, "backward", 3 * bytes, time_kernel(b, g, workspace));
+            int64_t plane = 16 * size * size * (int64_t)ls_dtype_size(b->dtype);
+            double forward = time_kernel(b, f, workspace), backward = time_kernel(b, g, workspace);
+            report_pass(b, "forward", 2 * bytes, forward);
+            report_sweeps(b, 2 * bytes, forward, time_sweeps(b, b->batch, bytes, plane, 1));
+            report_pass(b, "backward", 3 * bytes, backward);
+            report_sweeps(b, 3 * bytes, backward, time_sweeps(b, b->batch, bytes, plane, 2));
             report_pass(b, "add", 3 * bytes, time_kernel(b, add, NULL));
             printf("\n");
             fflush(stdout);

@@ -17,11 +17,11 @@
 #include "device/cpu/isa.h"
 
 enum {
-    PIECE = 32 << 10,  // elements that lie in one piece: the hardware's prefetchers are at home in those
-    TURN_ROWS = 16,    // a tile's turn is not shorter than so many rows, if it can be helped
-    AHEAD = 1 << 10,   // bytes
-    BOUND_ROWS = 96,   // of a tile
-    PANEL = 64 << 10,  // bytes of each tensor: several, and those of the next panel, fit into a second-level cache
+    PIECE = 256 << 10,  // bytes that lie in one piece, of all tensors that are summed: the hardware's prefetchers are at home in those
+    TURN_ROWS = 16,     // a tile's turn is not shorter than so many rows, if it can be helped
+    AHEAD = 512,        // bytes
+    BOUND_ROWS = 96,    // of a tile
+    PANEL = 64 << 10,   // bytes of each tensor: several, and those of the next panel, fit into a second-level cache
 };
 
 // The parameters in their order, from that of beta on; gamma comes before them or is not there.
@@ -310,8 +310,8 @@ static ls_status run(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_
 
 static void destroy(ls_kernel *kernel) { free(kernel); }
 
-// Planes of `plane` elements that follow each other at `stride`, channels repeating with the period throughout.
-static void set_planes(batch_norm_kernel *k, int64_t runs, int64_t stride, int64_t plane) {
+// Planes of `plane` elements that follow each other at `stride`, channels repeating with the period throughout; `summed` tensors of them.
+static void set_planes(batch_norm_kernel *k, int64_t runs, int64_t stride, int64_t plane, int summed) {
     k->tile.runs = runs;
     k->tile.run_stride = stride;
     k->tile.rows = plane / LS_NORM_ROW;
@@ -321,23 +321,23 @@ static void set_planes(batch_norm_kernel *k, int64_t runs, int64_t stride, int64
     // Types that are converted keep the processor busy for so long that it does not look ahead far enough by itself.
     if (k->dtype != LS_DTYPE_F32) k->tile.ahead = AHEAD / size;
     k->tile.step_ahead = LS_NORM_ROW;
-    k->together = (PIECE + plane - 1) / plane;
+    k->together = (PIECE / (summed * size) + plane - 1) / plane;
     if (k->together > k->tiles) k->together = k->tiles;
     k->turn = k->tile.rows < TURN_ROWS ? (TURN_ROWS + k->tile.rows) / (k->tile.rows + 1) : 1;
 }
 
 // block: as of an image's layout; the number of channels for anything row-major.
-static void set_tiles(batch_norm_kernel *k, int64_t block) {
+static void set_tiles(batch_norm_kernel *k, int64_t block, int summed) {
     if (block != k->channels) {
         int64_t blocks = (k->channels + block - 1) / block, plane = k->pixels / k->samples * block;
         k->period = block;
         k->tiles = blocks;
         k->pitch = plane;
-        set_planes(k, k->samples, blocks * plane, plane);
+        set_planes(k, k->samples, blocks * plane, plane, summed);
     } else if (LS_NORM_ROW % k->channels == 0) {
         k->period = k->channels;
         k->tiles = 1;
-        set_planes(k, 1, 0, k->pixels * k->channels);
+        set_planes(k, 1, 0, k->pixels * k->channels, summed);
     } else {
         k->period = k->pitch = LS_NORM_ROW;
         k->tiles = (k->channels + LS_NORM_ROW - 1) / LS_NORM_ROW;
@@ -432,7 +432,7 @@ ls_status ls__cpu_batch_norm_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_
                  : spec->pass == LS_PASS_INFERENCE ? read_statistics
                                                    : take_sums;
     k->output = spec->pass == LS_PASS_BACKWARD ? k->loops->backward_data : k->loops->forward;
-    set_tiles(k, block);
+    set_tiles(k, block, spec->pass == LS_PASS_BACKWARD ? 2 : 1);
     set_apart(spec, k);
     // Bounds cost as much as some rows, and gates that see Y have no use for them.
     k->bounded = k->loops->bounds && k->tile.relu == LS_NORM_RELU && !spec->residual &&
