@@ -11,10 +11,10 @@ typedef struct ls_pace {
     // Its own:
     int most, depth;
     int settled;
-    double latest;           // when a batch was taken; of an epoch's first one nobody knows since when
-    double seconds, waited;  // in which `batches` were taken
-    int64_t batches, passed; // passed: so many more do not count, as they come from before
-    double rate;             // with `before` threads; 0: none were fewer
+    double latest;            // when a batch was taken; of an epoch's first one nobody knows since when
+    double seconds, waited;   // in which `batches` were taken
+    int64_t batches, passed;  // passed: so many more do not count, as they come from before
+    double rate;              // with `before` threads; 0: none were fewer
     int before;
 } ls_pace;
 

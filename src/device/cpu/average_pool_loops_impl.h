@@ -29,19 +29,33 @@ LS_INLINE v16f sum_of_row(ls_dtype dtype, int64_t block, int kw, const void *x, 
     return sum;
 }
 
+LS_INLINE void end_row(ls_dtype dtype, int i, int kh, int kw, v16f sum, int64_t at, void *y, v16f *sums) {
+    if (i == kh - 1)
+        store16(dtype, y, at, sum / (float)(kh * kw));
+    else
+        *sums = sum;
+}
+
 // As max_pool_turn: the last row of a window writes its mean.
 LS_INLINE void average_pool_turn(ls_dtype dtype, const ls_pool_shape *s, int i, int kh, int kw, int64_t count,
                                  int64_t from, int64_t at, const void *x, void *y, v16f *sums) {
     const int64_t block = s->block, step = s->strides[1] * block;
     from += i * s->width * block;
-    for (int64_t n = 0; n < count; n++, from += step, at += block)
-        for (int64_t c = 0; c < block; c += 16, sums++) {
-            v16f sum = sum_of_row(dtype, block, kw, x, from + c, i ? *sums : (v16f){0});
-            if (i == kh - 1)
-                store16(dtype, y, at + c, sum / (float)(kh * kw));
-            else
-                *sums = sum;
+    // Each pixel is converted once, for three windows.
+    if (dtype != LS_DTYPE_F32 && kw == 3 && step == 16 && count > 0) {
+        v16f one = load16(dtype, x, from), two = load16(dtype, x, from + 16);
+        for (int64_t n = 0; n < count; n++, from += 16, at += 16, sums++) {
+            v16f three = load16(dtype, x, from + 32), sum = i ? *sums : (v16f){0};
+            end_row(dtype, i, kh, kw, ((sum + one) + two) + three, at, y, sums);
+            one = two;
+            two = three;
         }
+        return;
+    }
+    for (int64_t n = 0; n < count; n++, from += step, at += block)
+        for (int64_t c = 0; c < block; c += 16, sums++)
+            end_row(dtype, i, kh, kw, sum_of_row(dtype, block, kw, x, from + c, i ? *sums : (v16f){0}), at + c, y,
+                    sums);
 }
 
 // A row of output pixels whose windows all lie inside the image, as max_pool_inside.

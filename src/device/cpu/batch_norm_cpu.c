@@ -17,11 +17,13 @@
 #include "device/cpu/isa.h"
 
 enum {
-    PIECE = 256 << 10,  // bytes that lie in one piece, of all tensors that are summed: the hardware's prefetchers are at home in those
-    TURN_ROWS = 16,     // a tile's turn is not shorter than so many rows, if it can be helped
-    AHEAD = 512,        // bytes
-    BOUND_ROWS = 96,    // of a tile
-    PANEL = 64 << 10,   // bytes of each tensor: several, and those of the next panel, fit into a second-level cache
+    PIECE =
+        256
+        << 10,  // bytes that lie in one piece, of all tensors that are summed: the hardware's prefetchers are at home in those
+    TURN_ROWS = 16,    // a tile's turn is not shorter than so many rows, if it can be helped
+    AHEAD = 512,       // bytes
+    BOUND_ROWS = 96,   // of a tile
+    PANEL = 64 << 10,  // bytes of each tensor: several, and those of the next panel, fit into a second-level cache
 };
 
 // The parameters in their order, from that of beta on; gamma comes before them or is not there.

@@ -30,11 +30,22 @@ typedef struct maximum {
     v16i where;
 } maximum;
 
-// Padding whose turn it is, in row-major order, when the maximum so far is this.
-LS_INLINE maximum with_zero(maximum m) {
-    v16i more = greater16((v16f){0}, m.best);
-    return (maximum){select16(more, (v16f){0}, m.best), (more & NOWHERE) | (~more & m.where)};
+// The maximum so far, or what is greater: that of window index k.
+LS_INLINE maximum or_greater(maximum m, v16f v, int k) {
+#ifdef LS_LOOPS_BF16
+    __mmask16 more = _mm512_cmp_ps_mask((__m512)v, (__m512)m.best, _CMP_NLE_UQ);
+    m.best = (v16f)_mm512_mask_mov_ps((__m512)m.best, more, (__m512)v);
+    m.where = (v16i)_mm512_mask_set1_epi32((__m512i)m.where, more, k);
+#else
+    v16i more = greater16(v, m.best);
+    m.best = select16(more, v, m.best);
+    m.where = (more & k) | (~more & m.where);
+#endif
+    return m;
 }
+
+// Padding whose turn it is, in row-major order, when the maximum so far is this.
+LS_INLINE maximum with_zero(maximum m) { return or_greater(m, (v16f){0}, NOWHERE); }
 
 // The maximum over a window, for `lanes` channels that begin at `from` in the image's first pixel.
 LS_INLINE maximum maximum_of(ls_dtype dtype, const ls_pool_shape *s, int64_t oh, int64_t ow, const void *x,
@@ -52,10 +63,7 @@ LS_INLINE maximum maximum_of(ls_dtype dtype, const ls_pool_shape *s, int64_t oh,
     for (int64_t h = win.h0; h < win.h1; h++) {
         for (int64_t w = win.w0; w < win.w1; w++) {
             v16f v = load_lanes(dtype, x, from + (h * s->width + w) * s->block, lanes);
-            v16i more = greater16(v, m.best);
-            int k = win.first + (int)((h - win.h0) * s->kernel[1] + (w - win.w0));
-            m.best = select16(more, v, m.best);
-            m.where = (more & k) | (~more & m.where);
+            m = or_greater(m, v, win.first + (int)((h - win.h0) * s->kernel[1] + (w - win.w0)));
         }
         if (s->pad_zeros && clipped_right) m = with_zero(m);
     }
@@ -65,12 +73,7 @@ LS_INLINE maximum maximum_of(ls_dtype dtype, const ls_pool_shape *s, int64_t oh,
 // The same of row i of a window of kw columns that lies inside the image, and all sixteen lanes: goes on from `m`, which is that of the rows above.
 LS_INLINE maximum maximum_of_row(ls_dtype dtype, int64_t block, int i, int kw, const void *x, int64_t from, maximum m) {
     if (i == 0) m = (maximum){load16(dtype, x, from), (v16i){0}};
-    for (int j = i ? 0 : 1; j < kw; j++) {
-        v16f v = load16(dtype, x, from + j * block);
-        v16i more = greater16(v, m.best);
-        m.best = select16(more, v, m.best);
-        m.where = (more & (i * kw + j)) | (~more & m.where);
-    }
+    for (int j = i ? 0 : 1; j < kw; j++) m = or_greater(m, load16(dtype, x, from + j * block), i * kw + j);
     return m;
 }
 
