@@ -25,7 +25,7 @@ struct cli_survivors {
     worker worker[MOST];
     int count;
     int ends;   // an epoll of their ends, whose events come in the order in which they happened
-    int first;  // the worker whose end came first; -1: none has ended
+    int first;  // the worker whose end came first, of those that had not left; -1: none has ended
     int sure;   // 1: all others went on when that was seen
 };
 
@@ -87,15 +87,22 @@ int cli_survivors_ends(const cli_survivors *list) { return list && list->first <
 // Hydra acts on a connection that closes while its worker is about to end, and on a machine that is busy another one may be gone before it.
 static int all_others_go_on(const cli_survivors *list) {
     for (int i = 0; i < list->count; i++)
-        if (i != list->first && ls_watch_ends(list->worker[i].process)) return 0;
+        if (i != list->first && !ls_flight_has_left(list->worker[i].flight) && ls_watch_ends(list->worker[i].process))
+            return 0;
     return 1;
 }
 
 void cli_survivors_look(cli_survivors *list) {
     struct epoll_event event;
-    if (!list || list->first >= 0 || epoll_wait(list->ends, &event, 1, 0) != 1) return;
-    list->first = (int)event.data.u32;
-    list->sure = all_others_go_on(list);
+    while (list && list->first < 0 && epoll_wait(list->ends, &event, 1, 0) == 1) {
+        int which = (int)event.data.u32;
+        if (ls_flight_has_left(list->worker[which].flight)) {
+            epoll_ctl(list->ends, EPOLL_CTL_DEL, list->worker[which].end, NULL);
+            continue;
+        }
+        list->first = which;
+        list->sure = all_others_go_on(list);
+    }
 }
 
 int cli_survivors_lost(const cli_survivors *list, int workers, int *sure) {
