@@ -37,6 +37,10 @@ static int work(void) {
     ls_lost_start(nothing, NULL);
     ls_flight_mark(LS_FLIGHT_FORWARD, 2, 7);
     if (write(STDOUT_FILENO, "i", 1) != 1 || read(STDIN_FILENO, &order, 1) != 1) return 1;
+    if (order == 'a') {
+        ls_flight_leave_asked();
+        raise(SIGTERM);
+    }
     ls_flight_leave();
     return 0;
 }
@@ -133,17 +137,22 @@ static void one_that_ends_alone_is_lost(void **state) {
     end(&j);
 }
 
+// One worker, whichever, gets an order, and ends by it. Its rank.
+static int order_one(job *j, const char *order, int *status) {
+    int rank = 0;
+    assert_int_equal(write(j->orders, order, 1), 1);
+    pid_t process = waitpid(-1, status, 0);
+    while (rank < WORKERS && j->process[rank] != process) rank++;
+    assert_true(rank < WORKERS);
+    j->process[rank] = 0;
+    return rank;
+}
+
 // A worker that has finished ends before one that is killed.
-static void one_that_has_left_is_not_lost(void **state) {
+static void one_that_has_finished_is_not_lost(void **state) {
     job j = begin();
-    int sure, more, finished = -1, killed, status;
-    assert_int_equal(write(j.orders, "l", 1), 1);
-    pid_t process = waitpid(-1, &status, 0);
-    for (int rank = 0; rank < WORKERS; rank++)
-        if (j.process[rank] == process) finished = rank;
-    assert_true(finished >= 0 && status == 0);
-    j.process[finished] = 0;
-    killed = (finished + 1) % WORKERS;
+    int sure, more, status, finished = order_one(&j, "f", &status), killed = (finished + 1) % WORKERS;
+    assert_int_equal(status, 0);
     assert_int_equal(ends_within(j.list, 10000), 1);
     cli_survivors_look(j.list);
     assert_int_equal(cli_survivors_lost(j.list, WORKERS, &sure), -1);
@@ -160,6 +169,16 @@ static void one_that_has_left_is_not_lost(void **state) {
     end(&j);
 }
 
+static void one_that_is_asked_to_end_is_lost(void **state) {
+    job j = begin();
+    int sure, status, asked = order_one(&j, "a", &status);
+    assert_true(WIFSIGNALED(status));
+    cli_survivors_look(j.list);
+    assert_int_equal(cli_survivors_lost(j.list, WORKERS, &sure), asked);
+    assert_true(sure);
+    end(&j);
+}
+
 static void two_that_end_are_told_apart_by_order(void **state) {
     job j = begin();
     int sure, more;
@@ -173,13 +192,22 @@ static void two_that_end_are_told_apart_by_order(void **state) {
     assert_non_null(strstr(text, "worker 2 on "));
     assert_non_null(strstr(text, " has lost worker 1" CLI_SEEMS ", and was ended "));
     free(text);
+    text = said(j.list, 0, 1, 8, &more);  // as a launcher has it that sees the other one first
+    assert_non_null(strstr(text, "worker 2 on "));
+    assert_null(strstr(text, "worker 0 on "));
+    char *line = strstr(text, "worker 1 on ");
+    assert_non_null(line);
+    line[strcspn(line, "\n")] = 0;
+    assert_non_null(strstr(line, " was ended before it could say anything. "));
+    free(text);
     end(&j);
 }
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_that_ends_alone_is_lost),
-        cmocka_unit_test(one_that_has_left_is_not_lost),
+        cmocka_unit_test(one_that_has_finished_is_not_lost),
+        cmocka_unit_test(one_that_is_asked_to_end_is_lost),
         cmocka_unit_test(two_that_end_are_told_apart_by_order),
     };
     unsetenv("OMPI_COMM_WORLD_RANK");
