@@ -346,10 +346,11 @@ static void say_end(const supervisor *s, int wait_status) {
     if (*s->given_up && !s->said)
         fprintf(stderr, "lockstep %s: %s. " CLI_JOB_ENDS "\n", s->launch->command, s->given_up);
     if (s->said || s->asked) return;
-    int sure = 1, rank = s->rank >= 0 ? s->rank : cli_survivors_lost(s->workers, s->launch->workers, &sure);
+    int alone, first = cli_survivors_lost(s->workers, s->launch->workers, &alone);
+    int rank = s->rank >= 0 ? s->rank : first, sure = s->rank >= 0 || alone;
     int heard = s->lost < SHOWN_LOST ? s->lost : SHOWN_LOST, more = s->lost - heard;
     if (number && !WIFSIGNALED(wait_status))
-        more += cli_survivors_say(s->workers, s->launch->command, rank, sure, SHOWN_LOST - heard);
+        more += cli_survivors_say(s->workers, s->launch->command, rank, alone, SHOWN_LOST - heard);
     if (more) fprintf(stderr, "lockstep %s: %d more workers have lost it, too\n", s->launch->command, more);
     if (WIFSIGNALED(wait_status)) {
         fprintf(stderr, "lockstep %s: the launcher was ended by signal %d (%s), and the job with it\n",
