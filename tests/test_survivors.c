@@ -179,6 +179,27 @@ static void one_that_is_asked_to_end_is_lost(void **state) {
     end(&j);
 }
 
+static void count_states(void *user, int64_t process, char state) {
+    int *counts = user;
+    counts[state == 'T']++;
+}
+
+static void those_that_are_there_are_told_with_their_states(void **state) {
+    job j = begin();
+    int counts[2] = {0}, status;
+    order_one(&j, "f", &status);
+    for (int rank = 0; rank < WORKERS; rank++) {
+        if (j.process[rank] <= 0) continue;
+        kill(j.process[rank], SIGSTOP);
+        waitpid(j.process[rank], &status, WUNTRACED);
+        break;
+    }
+    cli_survivors_each(j.list, count_states, counts);
+    assert_int_equal(counts[0], WORKERS - 2);
+    assert_int_equal(counts[1], 1);
+    end(&j);
+}
+
 static void two_that_end_are_told_apart_by_order(void **state) {
     job j = begin();
     int sure, more;
@@ -208,6 +229,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(one_that_ends_alone_is_lost),
         cmocka_unit_test(one_that_has_finished_is_not_lost),
         cmocka_unit_test(one_that_is_asked_to_end_is_lost),
+        cmocka_unit_test(those_that_are_there_are_told_with_their_states),
         cmocka_unit_test(two_that_end_are_told_apart_by_order),
     };
     unsetenv("OMPI_COMM_WORLD_RANK");

@@ -313,11 +313,13 @@ static void look_at_stopped(supervisor *s, const states *of) {
 }
 
 static void look_after(supervisor *s) {
-    states of = {0};
+    states of = {0}, workers = {0};
     cli_survivors_find(s->workers, s->launcher);
+    cli_survivors_each(s->workers, note_state, &workers);
     int count = ls_watch_children(s->launcher, note_state, &of);
     s->had_workers |= count > 0;
-    look_at_stopped(s, &of);
+    // Between Hydra's launcher and its workers is a process that runs.
+    look_at_stopped(s, workers.stopped == s->launch->workers ? &workers : &of);
     if (count > 0)
         s->alone = 0;
     else if (s->alone == 0)

@@ -7,7 +7,6 @@
 
 #include "base/flight.h"
 #include "base/lost.h"
-#include "base/watch.h"
 
 enum {
     MOST = 256,  // workers that are looked at: each takes a file
@@ -80,6 +79,13 @@ static void find(void *user, int64_t process, char state) {
 void cli_survivors_find(cli_survivors *list, pid_t launcher) {
     finder f = {.list = list, .depth = 1};
     if (list && list->first < 0) ls_watch_children(launcher, find, &f);
+}
+
+void cli_survivors_each(const cli_survivors *list, ls_watch_child_fn fn, void *user) {
+    char state;
+    for (int i = 0; list && i < list->count; i++)
+        if (ls_watch_started(list->worker[i].process, &state) >= 0 && state != 'Z' && state != 'X')
+            fn(user, list->worker[i].process, state);
 }
 
 int cli_survivors_ends(const cli_survivors *list) { return list && list->first < 0 ? list->ends : -1; }
