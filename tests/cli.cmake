@@ -2,6 +2,8 @@
 ls_test(test_options LABELS cli)
 ls_test(test_record LABELS report)
 ls_test(test_metrics LABELS report)
+ls_test(test_survivors LABELS cli)
+target_sources(test_survivors PRIVATE ${PROJECT_SOURCE_DIR}/src/cli/survivors.c)
 
 # tests/cli/*.sh, all of the program from outside. Those that compute most of their time, on several processes, use both cores; others wait.
 if(TARGET lockstep_program)

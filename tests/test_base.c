@@ -379,7 +379,9 @@ static void a_process_says_where_it_is(void **state) {
     assert_string_equal(text, "evaluation of epoch 2");
     assert_false(ls_flight_has_left(own));
     ls_flight_leave();
-    assert_true(ls_flight_has_left(own));
+    assert_true(ls_flight_has_left(own) && !ls_flight_was_asked(own));
+    ls_flight_leave_asked();
+    assert_true(ls_flight_has_left(own) && ls_flight_was_asked(own));
 }
 
 static void time_that_a_process_stood_still_is_no_waiting(void **state) {

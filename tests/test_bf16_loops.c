@@ -200,11 +200,36 @@ static void pooling_computes_the_same_bits(void **state) {
     }
 }
 
+// A gradient of average pooling is a sum from zero on, however windows lie, also where it is one of a single share: of negative zeros, as small gradients
+// become, it is zero.
+static void no_share_is_a_negative_zero(void **state) {
+    const ls_pool_loops *loops[] = {ls__pool_loops(LS_DTYPE_F32), ls__pool_loops(LS_DTYPE_BF16),
+                                    ls__pool_loops(LS_DTYPE_F16), ls__pool_loops_of_bf16()};
+    enum { SIDE = 7, BYTES = SIDE * SIDE * 32 * 4 };
+    unsigned char *dy = calloc(1, BYTES), *dx = malloc(BYTES), *zeros = calloc(1, BYTES);
+    void *lines = aligned_alloc(64, 65536);
+    assert_true(dy && dx && zeros && lines);
+    for (int i = 0; i < 4 * 3 * 3 * 3; i++) {
+        int kernel = 1 + i / 4 % 3, stride = 1 + i / 12 % 3, out = (SIDE - kernel) / stride + 1;
+        int64_t size = i % 4 ? 2 : 4, block = 8 << i / 36;
+        ls_pool_shape s = {1, block, SIDE, SIDE, out, out, {kernel, kernel}, {stride, stride}, 0, 0, 0, 0};
+        if (!loops[i % 4]) continue;
+        assert_true(ls__loop_average_pool_line_bytes(&s) <= 65536);
+        for (int64_t e = 0; e < out * out * block; e++) dy[e * size + size - 1] = 0x80;
+        memset(dx, 0xFF, BYTES);
+        loops[i % 4]->average_backward(&s, dy, NULL, dx, lines);
+        assert_memory_equal(dx, zeros, (size_t)(SIDE * SIDE * block * size));
+        memset(dy, 0, BYTES);
+    }
+    free(dy), free(dx), free(zeros), free(lines);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(loops_compute_the_same_bits),
         cmocka_unit_test(bounds_are_where_y_becomes_positive),
         cmocka_unit_test(pooling_computes_the_same_bits),
+        cmocka_unit_test(no_share_is_a_negative_zero),
     };
     // Denormals are zeros in threads that compute.
     ls_device *device;

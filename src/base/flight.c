@@ -20,6 +20,8 @@
 
 enum { MARKS = 16, WORDS = 6, SHOWN = 3 };
 
+enum leave { STAYS, LEFT, LEFT_ASKED };
+
 // Text of at most 47 characters, in words that are written one by one: whoever reads it meanwhile reads a mixture, and no more harm is done.
 typedef struct words {
     _Atomic uint64_t word[WORDS];
@@ -41,7 +43,7 @@ struct ls_flight {
     } lane[LS_FLIGHT_LANES];
     _Atomic double waits_since;  // 0: it does not
     _Atomic int32_t waits_rank;
-    _Atomic int32_t left;  // 1: its end surprises nobody
+    _Atomic int32_t left;  // enum leave
     _Atomic int32_t bucket, buckets;
     _Atomic int32_t end;  // a file of this process, and one more: 0 is none
     words waits_for;
@@ -130,7 +132,11 @@ void ls_flight_end(int file) {
 }
 
 void ls_flight_leave(void) {
-    if (mine) atomic_store_explicit(&mine->left, 1, memory_order_release);
+    if (mine) atomic_store_explicit(&mine->left, LEFT, memory_order_release);
+}
+
+void ls_flight_leave_asked(void) {
+    if (mine) atomic_store_explicit(&mine->left, LEFT_ASKED, memory_order_release);
 }
 
 const ls_flight *ls_flight_own(void) { return mine; }
@@ -210,7 +216,11 @@ static void add_before(const ls_flight *f, uint64_t count, char *text, size_t si
     }
 }
 
-int ls_flight_has_left(const ls_flight *f) { return atomic_load_explicit(&f->left, memory_order_acquire); }
+int ls_flight_has_left(const ls_flight *f) { return atomic_load_explicit(&f->left, memory_order_acquire) != STAYS; }
+
+int ls_flight_was_asked(const ls_flight *f) {
+    return atomic_load_explicit(&f->left, memory_order_acquire) == LEFT_ASKED;
+}
 
 // The phase and the step that it is in, as they are called.
 static void add_step(const mark *m, char *text, size_t size, size_t *used) {

@@ -47,6 +47,7 @@ void ls_flight_bucket(int bucket, int count);
 void ls_flight_end(int file);
 // From now on its end surprises nobody: it ends by itself, and has said why where that is to be said, or was asked to. For signal handlers, too.
 void ls_flight_leave(void);
+void ls_flight_leave_asked(void);      // where it was asked to, and ends by the signal
 ls_flight_phase ls_flight_now(void);   // of the main thread; START without a record
 const ls_flight *ls_flight_own(void);  // NULL: there is none
 
@@ -61,6 +62,7 @@ int ls_flight_open_end(const ls_flight *flight, int64_t process);
 // Whether it waits for others, and since when (ls_clock).
 int ls_flight_waits(const ls_flight *flight, double *since);
 int ls_flight_has_left(const ls_flight *flight);
+int ls_flight_was_asked(const ls_flight *flight);
 // Where it is: "backward, step 17 of epoch 2, before bucket 3 of 12", or "exchange and update, step 17 of epoch 2, where it waits for the other replicas
 // (bucket 3 of 12)".
 void ls_flight_place(const ls_flight *flight, char *text, size_t size);

@@ -343,7 +343,7 @@ static void note_lost(void *user, const char *sentence, int lost) {
     char host[256] = "this host", text[1024];
     if (!sentence) {
         if (!ordered) return;  // it stops after the step
-        ls_flight_leave();
+        ls_flight_leave_asked();
         signal(SIGTERM, SIG_DFL);
         kill(getpid(), SIGTERM);
         return;

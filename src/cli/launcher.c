@@ -50,7 +50,8 @@ typedef struct supervisor {
     double lost_since;
     char given_up[512];      // why this process ended the launcher; "": it did not, or somebody asked for it
     cli_survivors *workers;  // those of this host
-    int rank, number;        // of a worker that a signal ended; number 0: none
+    int rank, number;        // of a worker that a signal ended, as the launcher says; number 0: none
+    int told;                // the worker that is lost, as others say
     char host[256];
     double asked;    // when it was asked to end; 0: not
     int asked_with;  // the signal
@@ -125,7 +126,7 @@ static int note_lost(supervisor *s, const char *line) {
     const char *who = strstr(line, ": worker ");
     if (s->lost++ == 0) s->lost_since = clock_of(s);
     if (who) cli_survivors_heard(s->workers, atoi(who + strlen(": worker ")));
-    if (s->rank < 0) sscanf(strstr(line, LS_LOST), LS_LOST " %d", &s->rank);
+    if (s->told < 0) sscanf(strstr(line, LS_LOST), LS_LOST " %d", &s->told);
     return s->lost <= SHOWN_LOST && !s->asked;
 }
 
@@ -313,11 +314,13 @@ static void look_at_stopped(supervisor *s, const states *of) {
 }
 
 static void look_after(supervisor *s) {
-    states of = {0};
+    states of = {0}, workers = {0};
     cli_survivors_find(s->workers, s->launcher);
+    cli_survivors_each(s->workers, note_state, &workers);
     int count = ls_watch_children(s->launcher, note_state, &of);
     s->had_workers |= count > 0;
-    look_at_stopped(s, &of);
+    // Between Hydra's launcher and its workers is a process that runs.
+    look_at_stopped(s, workers.stopped == s->launch->workers ? &workers : &of);
     if (count > 0)
         s->alone = 0;
     else if (s->alone == 0)
@@ -346,10 +349,12 @@ static void say_end(const supervisor *s, int wait_status) {
     if (*s->given_up && !s->said)
         fprintf(stderr, "lockstep %s: %s. " CLI_JOB_ENDS "\n", s->launch->command, s->given_up);
     if (s->said || s->asked) return;
-    int sure = 1, rank = s->rank >= 0 ? s->rank : cli_survivors_lost(s->workers, s->launch->workers, &sure);
+    // Workers that are left may take one for lost that the launcher has ended by then.
+    int alone, first = cli_survivors_lost(s->workers, s->launch->workers, &alone);
+    int rank = s->rank >= 0 ? s->rank : first >= 0 ? first : s->told, sure = s->rank >= 0 || (first >= 0 && alone);
     int heard = s->lost < SHOWN_LOST ? s->lost : SHOWN_LOST, more = s->lost - heard;
     if (number && !WIFSIGNALED(wait_status))
-        more += cli_survivors_say(s->workers, s->launch->command, rank, sure, SHOWN_LOST - heard);
+        more += cli_survivors_say(s->workers, s->launch->command, rank, alone, SHOWN_LOST - heard);
     if (more) fprintf(stderr, "lockstep %s: %d more workers have lost it, too\n", s->launch->command, more);
     if (WIFSIGNALED(wait_status)) {
         fprintf(stderr, "lockstep %s: the launcher was ended by signal %d (%s), and the job with it\n",
@@ -451,6 +456,7 @@ static supervisor begin(const cli_launch *launch, int signals) {
     return (supervisor){.launch = launch,
                         .words = -1,
                         .rank = -1,
+                        .told = -1,
                         .kills = ls_limits_kills(),
                         .workers = cli_survivors_new(),
                         .signals = signals,

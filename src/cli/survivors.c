@@ -7,7 +7,6 @@
 
 #include "base/flight.h"
 #include "base/lost.h"
-#include "base/watch.h"
 
 enum {
     MOST = 256,  // workers that are looked at: each takes a file
@@ -25,7 +24,7 @@ struct cli_survivors {
     worker worker[MOST];
     int count;
     int ends;   // an epoll of their ends, whose events come in the order in which they happened
-    int first;  // the worker whose end came first; -1: none has ended
+    int first;  // the worker whose end came first, of those that were not done; -1: none has ended
     int sure;   // 1: all others went on when that was seen
 };
 
@@ -82,20 +81,36 @@ void cli_survivors_find(cli_survivors *list, pid_t launcher) {
     if (list && list->first < 0) ls_watch_children(launcher, find, &f);
 }
 
+void cli_survivors_each(const cli_survivors *list, ls_watch_child_fn fn, void *user) {
+    char state;
+    for (int i = 0; list && i < list->count; i++)
+        if (ls_watch_started(list->worker[i].process, &state) >= 0 && state != 'Z' && state != 'X')
+            fn(user, list->worker[i].process, state);
+}
+
 int cli_survivors_ends(const cli_survivors *list) { return list && list->first < 0 ? list->ends : -1; }
+
+// It has finished, or has said itself why it ends. One that was asked to end may have been so alone, as by somebody's hand.
+static int is_done(const worker *w) { return ls_flight_has_left(w->flight) && !ls_flight_was_asked(w->flight); }
 
 // Hydra acts on a connection that closes while its worker is about to end, and on a machine that is busy another one may be gone before it.
 static int all_others_go_on(const cli_survivors *list) {
     for (int i = 0; i < list->count; i++)
-        if (i != list->first && ls_watch_ends(list->worker[i].process)) return 0;
+        if (i != list->first && !is_done(&list->worker[i]) && ls_watch_ends(list->worker[i].process)) return 0;
     return 1;
 }
 
 void cli_survivors_look(cli_survivors *list) {
     struct epoll_event event;
-    if (!list || list->first >= 0 || epoll_wait(list->ends, &event, 1, 0) != 1) return;
-    list->first = (int)event.data.u32;
-    list->sure = all_others_go_on(list);
+    while (list && list->first < 0 && epoll_wait(list->ends, &event, 1, 0) == 1) {
+        int which = (int)event.data.u32;
+        if (is_done(&list->worker[which])) {
+            epoll_ctl(list->ends, EPOLL_CTL_DEL, list->worker[which].end, NULL);
+            continue;
+        }
+        list->first = which;
+        list->sure = all_others_go_on(list);
+    }
 }
 
 int cli_survivors_lost(const cli_survivors *list, int workers, int *sure) {
@@ -117,7 +132,7 @@ int cli_survivors_say(const cli_survivors *list, const char *command, int lost, 
         char does[240], whom[96] = "was ended before it could say anything";
         if (w->heard || w->rank == lost || ls_flight_has_left(w->flight) || ++count > most) continue;
         ls_flight_place(w->flight, does, sizeof does);
-        if (lost >= 0)
+        if (lost >= 0 && i != list->first)  // which has lost nobody, whatever the launcher says
             snprintf(whom, sizeof whom, LS_LOST " %d%s, and was ended before it could say so", lost,
                      sure ? "" : CLI_SEEMS);
         fprintf(stderr, "lockstep %s: worker %d on %s %s. It was at: %s\n", command, w->rank, host, whom, does);

@@ -5,6 +5,8 @@
 
 #include <sys/types.h>
 
+#include "base/watch.h"
+
 #define CLI_SEEMS ", as it seems"
 
 typedef struct cli_survivors cli_survivors;
@@ -13,12 +15,14 @@ cli_survivors *cli_survivors_new(void);  // NULL: there is no memory, with which
 void cli_survivors_free(cli_survivors **list);
 // Takes in workers below the launcher that are new. From time to time: it looks through /proc.
 void cli_survivors_find(cli_survivors *list, pid_t launcher);
-// A file that becomes readable when the first of them ends, for poll; -1: there is none, or it has.
+// Calls fn for each of those that are there, with its state.
+void cli_survivors_each(const cli_survivors *list, ls_watch_child_fn fn, void *user);
+// A file that becomes readable when one of them ends, for poll; -1: there is none, or the first has.
 int cli_survivors_ends(const cli_survivors *list);
 // After each poll: whether one has ended, and which.
 void cli_survivors_look(cli_survivors *list);
-// The rank of the one that was the first to end; -1: none has, or some of the job's workers are not seen from here. *sure: others went on then, so that it was
-// not ended for another's sake.
+// The rank of the one that was the first to end, but for those that had finished or said why; -1: none has, or some of the job's
+// workers are not seen from here. *sure: others went on then, so that it was not ended for another's sake.
 int cli_survivors_lost(const cli_survivors *list, int workers, int *sure);
 // This one has said itself what it was at.
 void cli_survivors_heard(cli_survivors *list, int rank);

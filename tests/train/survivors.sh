@@ -1,6 +1,6 @@
 #!/bin/sh
 # A worker is killed in the middle of training, and MPI's launcher ends the others, some before they can speak: whom they have lost and what they were at is said
-# of every one of them, once, and then what has ended the first.
+# of every one of them, once, and then what has ended the first. Where all are stopped, and nobody is left who waits, the job ends, too.
 # usage: survivors.sh LOCKSTEP
 set -u
 lockstep=$1
@@ -50,4 +50,27 @@ for workers in 2 4; do
     [ "$(grep -cE "^lockstep train: $who was ended by signal 9 \(Killed\); " "$out/err")" -eq 1 ] || wrong "$workers workers: that one was killed is not said once"
     [ "$(grep -c "" "$out/err")" -eq "$workers" ] || wrong "$workers workers, one killed: should say one line of each"
 done
+LOCKSTEP_TEST_JOB=$$.all "$lockstep" train mnist-mlp --workers 2 --epochs 100000 --limit-train 640 --limit-test 100 --verbose 2 --wait-limit 0:03 \
+    >"$out/log" 2>"$out/err" &
+job=$!
+for _ in $(seq 120); do
+    ! grep -q '^Epoch 4' "$out/log" || break
+    sleep 0.5
+done
+sleep 2
+stopped=
+for environment in $(grep -lz "^LOCKSTEP_TEST_JOB=$$.all\$" /proc/[0-9]*/environ 2>/dev/null); do
+    process=${environment%/environ}
+    grep -qzE "^(OMPI_COMM_WORLD_RANK|PMI_RANK)=" "$environment" && stopped="$stopped ${process#/proc/}"
+done
+kill -STOP $stopped || wrong "no worker was found"
+(sleep 60 && kill -KILL $job $stopped) >/dev/null 2>&1 &
+guard=$!
+wait $job
+status=$?
+kill $guard 2>/dev/null
+[ $status -ne 0 ] || wrong "all workers stopped: exit status 0"
+[ "$(grep -cE "^lockstep train: worker [01] \(process [0-9]+\) on .* has been stopped for .*, and no worker of this host runs\. The job ends here$" "$out/err")" -eq 1 ] ||
+    wrong "all workers stopped: that is not said once"
+[ "$(grep -c "" "$out/err")" -eq 1 ] || wrong "all workers stopped: should say one line"
 exit $failed

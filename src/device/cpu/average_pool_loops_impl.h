@@ -148,6 +148,11 @@ LS_INLINE void average_pool_backward_global(ls_dtype dtype, const ls_pool_shape 
         }
 }
 
+// A sum of one share, which is no negative zero.
+LS_INLINE v16f share_in(ls_dtype dtype, const void *dy, int64_t from, float area) {
+    return (v16f){0} + load16(dtype, dy, from) / area;
+}
+
 // A row of DX, as max_pool_backward_line.
 LS_INLINE void average_pool_backward_line(ls_dtype dtype, const ls_pool_shape *s, int kw, int64_t from, int64_t at,
                                           const void *dy, const void *x, void *dx) {
@@ -155,14 +160,14 @@ LS_INLINE void average_pool_backward_line(ls_dtype dtype, const ls_pool_shape *s
     const float area = (float)(s->kernel[0] * kw);
     for (int64_t ow = 0; ow < s->out_width; ow++, from += block, at += kw * block) {
         if (kw == 2 && block == 16) {
-            v16f share = load16(dtype, dy, from) / area;
+            v16f share = share_in(dtype, dy, from, area);
             store_both(dtype, dx, at, masked(dtype, s, x, at, share), masked(dtype, s, x, at + 16, share));
             continue;
         }
         for (int j = 0; j < kw; j++)
             for (int64_t c = 0; c < block; c += 16)
                 store16(dtype, dx, at + j * block + c,
-                        masked(dtype, s, x, at + j * block + c, load16(dtype, dy, from + c) / area));
+                        masked(dtype, s, x, at + j * block + c, share_in(dtype, dy, from + c, area)));
     }
 }
 
