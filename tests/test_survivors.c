@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -200,6 +202,31 @@ static void those_that_are_there_are_told_with_their_states(void **state) {
     end(&j);
 }
 
+// A launcher sees an end by a connection, whose number may be above those that are free when a worker begins.
+static void an_end_is_seen_before_a_connection_closes(void **state) {
+    enum { NUMBER = 200 };
+    int ends[2], see = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event pipe_end = {.data.u32 = 1}, connection = {.data.u32 = 2}, event;
+    assert_true(see >= 0 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+    assert_int_equal(dup2(ends[1], NUMBER), NUMBER);  // the workers have it
+    close(ends[1]);
+    job j = begin();
+    close(NUMBER);
+    for (int rank = 1; rank < WORKERS; rank++) end_it(j.process[rank]);
+    const ls_flight *flight = ls_flight_open(j.process[0]);
+    assert_non_null(flight);
+    int file = ls_flight_open_end(flight, j.process[0]);
+    assert_true(file >= 0);
+    assert_int_equal(epoll_ctl(see, EPOLL_CTL_ADD, ends[0], &connection), 0);
+    assert_int_equal(epoll_ctl(see, EPOLL_CTL_ADD, file, &pipe_end), 0);
+    end_it(j.process[0]);
+    assert_int_equal(epoll_wait(see, &event, 1, 10000), 1);
+    assert_int_equal(event.data.u32, 1);
+    close(file), close(see), close(ends[0]);
+    ls_flight_close(&flight);
+    end(&j);
+}
+
 static void two_that_end_are_told_apart_by_order(void **state) {
     job j = begin();
     int sure, more;
@@ -230,6 +257,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(one_that_has_finished_is_not_lost),
         cmocka_unit_test(one_that_is_asked_to_end_is_lost),
         cmocka_unit_test(those_that_are_there_are_told_with_their_states),
+        cmocka_unit_test(an_end_is_seen_before_a_connection_closes),
         cmocka_unit_test(two_that_end_are_told_apart_by_order),
     };
     unsetenv("OMPI_COMM_WORLD_RANK");

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -17,7 +18,11 @@
 
 #define LINGER_MS 500  // of the second that launchers give; a wait for another host that is that long is not usual
 
-enum { MOST = 256 };  // processes that are looked at: each takes a file
+enum {
+    MOST = 256,   // processes that are looked at: each takes a file
+    HIGH = 4096,  // below this number is the pipe's end
+    SPARE = 8
+};
 
 typedef struct crew crew;
 struct crew {
@@ -131,11 +136,23 @@ static void *lost_main(void *unused) {
     }
 }
 
+// Of a process that ends Linux closes the file of the highest number first. So whoever looks at this pipe (base/flight.h) sees the end before a launcher or
+// another worker does, which see it by connections, and act: the first end that is seen is the first.
+static void raise_end(int *file) {
+    struct rlimit limit;
+    rlim_t below = getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < HIGH ? limit.rlim_cur : HIGH;
+    int high = below > SPARE ? fcntl(*file, F_DUPFD_CLOEXEC, (int)(below - SPARE)) : -1;
+    if (high < 0) return;
+    close(*file);
+    *file = high;
+}
+
 void ls_lost_start(ls_lost_fn fn, void *user) {
     pthread_t thread;
     pthread_attr_t small;
     sigset_t all, before;
     if (atomic_load(&lost.started) || pipe2(lost.pipe, O_CLOEXEC | O_NONBLOCK) != 0) return;
+    raise_end(&lost.pipe[1]);
     ls_flight_start();
     ls_flight_end(lost.pipe[0]);
     lost.fn = fn;
