@@ -17,9 +17,8 @@
 #include "device/cpu/isa.h"
 
 enum {
-    PIECE =
-        256
-        << 10,  // bytes that lie in one piece, of all tensors that are summed: the hardware's prefetchers are at home in those
+    // Bytes that lie in one piece, of all tensors that are summed: the hardware's prefetchers are at home in those.
+    PIECE = 256 << 10,
     TURN_ROWS = 16,    // a tile's turn is not shorter than so many rows, if it can be helped
     AHEAD = 512,       // bytes
     BOUND_ROWS = 96,   // of a tile
