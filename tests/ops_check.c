@@ -347,7 +347,7 @@ static tolerance tolerance_of(const op_case *c, const ls_kernel_spec *spec, int 
     int narrow = stored == LS_DTYPE_BF16 || stored == LS_DTYPE_F16;
     if (c->rounds_between && narrow_of(spec) != LS_DTYPE_F32) t.of_largest = c->rounds_between * step;
     if (narrow && t.of_largest > 0) t.of_element = step;
-    if (narrow && is_arithmetic(spec) && spec->residual && forward) t.of_largest = step / 2;
+    if (narrow && is_arithmetic(spec) && spec->residual && forward) t.of_largest = fmax(t.of_largest, step / 2);
     if (stored == LS_DTYPE_F16 && t.of_largest > 0) t.of_largest += 0x1p-24;  // below 2^-14 steps are as large
     return t;
 }

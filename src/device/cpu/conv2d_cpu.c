@@ -19,6 +19,7 @@
 #include "device/cpu/conv2d_parts.h"
 #include "device/cpu/conv2d_tiles.h"
 #include "device/cpu/conv2d_wide.h"
+#include "device/cpu/conv2d_winograd.h"
 #include "device/cpu/dense_weights.h"
 #include "device/cpu/isa.h"
 #include "device/cpu/team.h"
@@ -405,6 +406,20 @@ static ls_status create_of_dots(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kern
     return ls__cpu_conv2d_tiles_create(cpu, &blocks, &ls__tiles_dots, out);
 }
 
+// The rule for bf16, where the products of two numbers are what takes the time: F(2x2, 3x3) of our own (conv2d_winograd.c). For each channel and filter
+// it has 16 products for a patch of 2x2 pixels of the result, direct one for each tap that lies inside the image. What transforming takes, in products: 16 times as many
+// divided by the channels, and by the filters, and 400 for a filter's channel. Of direct's time it then takes 0.6 (images of 16x16, 256 channels) to 0.8 (of 7x7); with
+// little to gain (images of 4x4, 32 channels, few patches) the sums that need no rounding of factors are better.
+static int own_winograd_pays(const ls_kernel_spec *spec) {
+    if (!ls__cpu_conv2d_fits_winograd(spec)) return 0;
+    const ls_conv2d_attrs *a = conv_attrs(spec);
+    const int64_t *x = spec->x[0].shape.dim, *y = spec->y[0].shape.dim;
+    const int64_t *to = spec->pass == LS_PASS_BACKWARD_DATA ? x : y;
+    double patches = (double)(to[0] * ((to[1] + 1) / 2) * ((to[2] + 1) / 2));
+    double direct = (double)(x[0] * taps_inside(a, 0, x[1], y[1]) * taps_inside(a, 1, x[2], y[2]));
+    return 16 * patches * (1 + 16. / (double)x[3] + 16. / a->filters) + 400 < 0.85 * direct;
+}
+
 ls_status ls__cpu_conv2d_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
     if (is_sequence(spec)) return create_of_sequences(cpu, spec, out);
     if (spec->pass == LS_PASS_BACKWARD_WEIGHTS) {
@@ -413,6 +428,10 @@ ls_status ls__cpu_conv2d_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kern
     }
     if (ls__cpu_has_tiles() && ls__cpu_conv2d_fits_tiles(spec)) {
         LS_TRY(ls__cpu_conv2d_tiles_create(cpu, spec, &ls__tiles_amx, out));
+        if (*out) return LS_OK;
+    }
+    if (has_dots() && own_winograd_pays(spec)) {
+        LS_TRY(ls__cpu_conv2d_winograd_create(cpu, spec, &ls__tiles_dots, out));
         if (*out) return LS_OK;
     }
     if (has_dots() && dots_pay(spec)) {

@@ -87,17 +87,11 @@ static ls_status run(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_
     char *scratch = args[LS_ARG_SCRATCH];
     if (k->pass == LS_PASS_BACKWARD_WEIGHTS) {
         ls__tiles_weights_run(k, args[LS_ARG_X], args[LS_ARG_DY], scratch, args[LS_ARG_DW],
-                              k->bias ? args[LS_ARG_DW + 1] : NULL);
+                              k->absorbs.bias ? args[LS_ARG_DW + 1] : NULL);
         return LS_OK;
     }
+    ls_conv2d_ending e = ls__conv2d_ending(&k->absorbs, args);
     int data = k->pass == LS_PASS_BACKWARD_DATA;
-    ls_tiles_ending e = {.dtype = k->result,
-                         .to = args[data ? LS_ARG_DX : LS_ARG_Y],
-                         .bias = k->bias ? args[LS_ARG_W + 1] : NULL,
-                         .residual = k->residual ? args[LS_ARG_RESIDUAL] : NULL,
-                         .mask = k->mask ? args[LS_ARG_X] : NULL,
-                         .relu = k->relu,
-                         .columns = k->columns};
     ls__tiles_rows_run(k, args[data ? LS_ARG_DY : LS_ARG_X], args[LS_ARG_W], scratch, &e);
     return LS_OK;
 }
@@ -142,8 +136,8 @@ static ls_status settle(ls_cpu *cpu, const ls_kernel_spec *spec, ls_tiles_kernel
     LS_TRY(plain(&cpu->base, x, spec->x[0].dtype, 0, &l[data ? LS_ARG_DX : LS_ARG_X]));
     LS_TRY(plain(&cpu->base, y, data || weights ? spec->y[0].gradient : spec->y[0].dtype, 0,
                  &l[data || weights ? LS_ARG_DY : LS_ARG_Y]));
-    if (k->residual) l[LS_ARG_RESIDUAL] = l[LS_ARG_Y];
-    if (k->mask) l[LS_ARG_X] = l[LS_ARG_DX];
+    if (k->absorbs.residual) l[LS_ARG_RESIDUAL] = l[LS_ARG_Y];
+    if (k->absorbs.mask) l[LS_ARG_X] = l[LS_ARG_DX];
     k->dy_step = k->columns;
     k->dy_block = LS_TILE;
     if (weights && k->tiles->blocks) {
@@ -155,20 +149,15 @@ static ls_status settle(ls_cpu *cpu, const ls_kernel_spec *spec, ls_tiles_kernel
     else
         LS_TRY(ls__cpu_layout_tag(cpu, spec->w[0].shape, LS_DTYPE_BF16, 1, data ? dnnl_OIhw16o16i2o : dnnl_OIhw16i16o2i,
                                   &l[LS_ARG_W]));
-    if (k->bias) LS_TRY(plain(&cpu->base, spec->w[1].shape, LS_DTYPE_F32, 0, &l[(weights ? LS_ARG_DW : LS_ARG_W) + 1]));
+    if (k->absorbs.bias)
+        LS_TRY(plain(&cpu->base, spec->w[1].shape, LS_DTYPE_F32, 0, &l[(weights ? LS_ARG_DW : LS_ARG_W) + 1]));
     return LS_OK;
-}
-
-static int agrees(const ls_kernel_spec *spec, const ls_kernel *kernel) {
-    for (int i = 0; i < LS_ARG_COUNT; i++)
-        if (spec->layout[i] && kernel->layout[i] && spec->layout[i] != kernel->layout[i]) return 0;
-    return 1;
 }
 
 ls_status ls__cpu_conv2d_tiles_create(ls_cpu *cpu, const ls_kernel_spec *spec, const ls_tile_ops *tiles,
                                       ls_kernel **out) {
     static const ls_kernel_ops ops = {run, destroy};
-    int data = spec->pass == LS_PASS_BACKWARD_DATA, weights = spec->pass == LS_PASS_BACKWARD_WEIGHTS;
+    int weights = spec->pass == LS_PASS_BACKWARD_WEIGHTS;
     ls_tiles_kernel *k;
     *out = NULL;
     LS_TRY(ls_calloc(1, sizeof *k, &k));
@@ -176,18 +165,14 @@ ls_status ls__cpu_conv2d_tiles_create(ls_cpu *cpu, const ls_kernel_spec *spec, c
     k->base.name = tiles->name;
     k->tiles = tiles;
     k->pass = spec->pass;
-    k->columns = data ? spec->x[0].shape.dim[3] : spec->y[0].shape.dim[3];
-    k->result = data ? spec->x[0].dtype : spec->y[0].dtype;
-    k->bias = spec->w_count > 1 && !data;
-    k->residual = !data && !weights && spec->residual;
-    k->relu = !data && !weights && spec->activation == LS_ACTIVATION_RELU;
-    k->mask = data && spec->mask_dx;
+    k->absorbs = ls__conv2d_absorbs(spec);
+    k->columns = k->absorbs.columns;
     k->threads = cpu->base.options.threads;
     ls_status status = map_create(spec, &k->map);
     if (status == LS_OK) status = settle(cpu, spec, k);
     if (status == LS_OK && !weights) status = ls__tiles_rows_plan(k);
     if (status == LS_OK && weights) ls__tiles_weights_plan(k);
-    if (status != LS_OK || !agrees(spec, &k->base)) {
+    if (status != LS_OK || !ls__cpu_agrees(spec, &k->base)) {
         destroy(&k->base);
         return status;
     }

@@ -3,6 +3,7 @@
 #define LS_DEVICE_CPU_CONV2D_TILES_IMPL_H
 
 #include "base/memory.h"
+#include "device/cpu/conv2d_ending.h"
 #include "device/cpu/conv2d_tiles.h"
 #include "device/cpu/team.h"
 
@@ -32,11 +33,10 @@ typedef struct ls_pixel_map {
 typedef struct ls_tiles_kernel {
     ls_kernel base;
     const ls_tile_ops *tiles;
+    ls_conv2d_absorbs absorbs;
     ls_pass pass;
     ls_pixel_map map;
     int64_t columns;  // channels of the result, or of DY
-    ls_dtype result;  // of Y or DX
-    int bias, residual, relu, mask;
     int threads;
     // Scratch: what threads share, then for each thread.
     int64_t shared_bytes, thread_bytes;
@@ -79,21 +79,10 @@ static inline const ls_bf16 *ls__pixel_at(const ls_pixel_map *m, const ls_bf16 *
     return from + p.n * m->from_height * m->from_width * m->channels + (y * m->from_width + x) * m->step;
 }
 
-// What becomes of the sums of forward and backward data.
-typedef struct ls_tiles_ending {
-    ls_dtype dtype;
-    void *to;              // (pixels, columns)
-    const float *bias;     // (columns)
-    const void *residual;  // as `to`
-    const void *mask;      // as `to`: what is not positive there passes nothing
-    int relu;
-    int64_t columns;
-} ls_tiles_ending;
-
 // Forward and backward data: how the work is cut, and scratch; then the work. W in tiles. Errors: OUT_OF_MEMORY.
 ls_status ls__tiles_rows_plan(ls_tiles_kernel *k);
 void ls__tiles_rows_run(const ls_tiles_kernel *k, const ls_bf16 *from, const ls_bf16 *w, char *scratch,
-                        const ls_tiles_ending *e);
+                        const ls_conv2d_ending *e);
 // Backward weights; db may be NULL.
 void ls__tiles_weights_plan(ls_tiles_kernel *k);
 void ls__tiles_weights_run(const ls_tiles_kernel *k, const ls_bf16 *x, const ls_bf16 *dy, char *scratch, float *dw,

@@ -2,8 +2,8 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "device/cpu/conv2d_ending_impl.h"
 #include "device/cpu/conv2d_tiles_impl.h"
-#include "device/cpu/loops_impl.h"
 
 enum {
     PANEL_ROWS = 128,         // pixels that are gathered before they are multiplied
@@ -15,17 +15,12 @@ enum {
 // --- what becomes of sums --------------------------------------------------------------------------------------------
 
 // `rows` rows of 16 * tiles sums become columns from `column` on of every step-th pixel from `pixel` on.
-LS_CLONES static void finish(const ls_tiles_ending *e, const float *sums, int64_t pixel, int64_t step, int64_t rows,
+LS_CLONES static void finish(const ls_conv2d_ending *e, const float *sums, int64_t pixel, int64_t step, int64_t rows,
                              int64_t column, int tiles) {
     for (int64_t r = 0; r < rows; r++)
         for (int t = 0; t < tiles; t++) {
             int64_t at = (pixel + r * step) * e->columns + column + t * 16;
-            v16f v = load16(LS_DTYPE_F32, sums, r * LS_TILES_BLOCK + t * 16);
-            if (e->bias) v += load16(LS_DTYPE_F32, e->bias, column + t * 16);
-            if (e->residual) v += load16(e->dtype, e->residual, at);
-            if (e->relu) v = relu16(v);
-            if (e->mask) v = where16(positive16(load16(e->dtype, e->mask, at)), v);
-            store16(e->dtype, e->to, at, v);
+            end16(e->dtype, e, at, column + t * 16, load16(LS_DTYPE_F32, sums, r * LS_TILES_BLOCK + t * 16));
         }
 }
 
@@ -128,7 +123,7 @@ typedef struct panel {
 } panel;
 
 static void multiply_panel(const ls_tiles_kernel *k, const panel *p, int64_t begin, int64_t end, float *sums,
-                           const ls_tiles_ending *e) {
+                           const ls_conv2d_ending *e) {
     for (int64_t column = begin; column < end; column += LS_TILES_BLOCK) {
         ls_tile_block b = p->product;
         float *c = p->whole ? sums : sums + (column - begin) * PANEL_ROWS;
@@ -145,7 +140,7 @@ static void multiply_panel(const ls_tiles_kernel *k, const panel *p, int64_t beg
 }
 
 static void rows_of_panel(const ls_tiles_kernel *k, const ls_bf16 *from, const ls_bf16 *w, ls_place first,
-                          int64_t count, char *scratch, const ls_tiles_ending *e) {
+                          int64_t count, char *scratch, const ls_conv2d_ending *e) {
     const ls_pixel_map *m = &k->map;
     int64_t all = groups_of(m), once = groups_at_once(m), image = m->height * m->width;
     int64_t block = is_whole(m) ? LS_TILES_BLOCK : ls_round_up(ls__least(k->columns, LS_TILES_COLUMNS), LS_TILES_BLOCK);
@@ -177,7 +172,7 @@ static void rows_of_panel(const ls_tiles_kernel *k, const ls_bf16 *from, const l
 
 // Where each pixel reads itself: whole blocks of rows are multiplied where they lie.
 static void rows_of_image(const ls_tiles_kernel *k, const ls_bf16 *from, const ls_bf16 *w, int64_t first, int64_t count,
-                          char *scratch, const ls_tiles_ending *e) {
+                          char *scratch, const ls_conv2d_ending *e) {
     const ls_pixel_map *m = &k->map;
     int64_t whole = m->channels % LS_TILE_DEPTH == 0 ? count / LS_TILES_BLOCK * LS_TILES_BLOCK : 0;
     panel p = {.product = {.a = from + first * m->channels, .a_row = m->channels, .a_group = LS_TILE_DEPTH, .depth = 1},
@@ -218,7 +213,7 @@ static void copy_frame(const ls_pixel_map *m, const ls_bf16 *image, int64_t firs
 }
 
 // The sums of `rows` pixels of the frame from `begin` on: those of the image become results.
-static void finish_framed(const ls_pixel_map *m, const ls_tiles_ending *e, const float *sums, int64_t pixel,
+static void finish_framed(const ls_pixel_map *m, const ls_conv2d_ending *e, const float *sums, int64_t pixel,
                           int64_t begin, int64_t rows, int64_t column, int tiles) {
     for (int64_t r = begin; r < begin + rows;) {
         int64_t y = r / m->frame_width, x = r % m->frame_width;
@@ -231,7 +226,7 @@ static void finish_framed(const ls_pixel_map *m, const ls_tiles_ending *e, const
 
 // Rows of the result from `y` on, of image n. All of W goes by for each 128 of them, so columns are the outer loop.
 static void rows_of_frame(const ls_tiles_kernel *k, const ls_bf16 *from, const ls_bf16 *w, int64_t n, int64_t y,
-                          char *scratch, const ls_tiles_ending *e) {
+                          char *scratch, const ls_conv2d_ending *e) {
     const ls_pixel_map *m = &k->map;
     int64_t height = ls__least(k->rows_once, m->height - y), reach = m->frame_height - m->height;
     int64_t rows = height * m->frame_width;
@@ -266,7 +261,7 @@ static int64_t pieces_of(const ls_tiles_kernel *k) {
 }
 
 static void run_piece(const ls_tiles_kernel *k, int64_t i, const ls_bf16 *from, const ls_bf16 *w, char *scratch,
-                      const ls_tiles_ending *e) {
+                      const ls_conv2d_ending *e) {
     const ls_pixel_map *m = &k->map;
     if (m->framed) {
         int64_t pieces = ls__parts(m->height, k->rows_once);
@@ -285,7 +280,7 @@ static void run_piece(const ls_tiles_kernel *k, int64_t i, const ls_bf16 *from, 
 }
 
 void ls__tiles_rows_run(const ls_tiles_kernel *k, const ls_bf16 *from, const ls_bf16 *w, char *scratch,
-                        const ls_tiles_ending *e) {
+                        const ls_conv2d_ending *e) {
     int64_t pieces = pieces_of(k);
 #pragma omp parallel num_threads(k->threads) if (k->threads > 1)
     {

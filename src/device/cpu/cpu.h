@@ -43,6 +43,13 @@ static inline void ls__cpu_in_place(ls_kernel *kernel, ls_arg output, ls_arg inp
     kernel->in_place[kernel->in_place_count++] = (ls_in_place){output, input};
 }
 
+// Whether a kernel's layouts are those that the caller has settled.
+static inline int ls__cpu_agrees(const ls_kernel_spec *spec, const ls_kernel *kernel) {
+    for (int i = 0; i < LS_ARG_COUNT; i++)
+        if (spec->layout[i] && kernel->layout[i] && spec->layout[i] != kernel->layout[i]) return 0;
+    return 1;
+}
+
 // A kernel that runs one oneDNN primitive, and may finish with a pass over its output.
 typedef struct ls_cpu_dnnl_kernel {
     ls_kernel base;

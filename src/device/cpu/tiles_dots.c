@@ -13,34 +13,50 @@ static void end(const ls_tile_state *before) { (void)before; }
 
 static int available(void) { return __builtin_cpu_supports("avx512bf16") != 0; }
 
-// 16 x 16 sums stay in registers until the last tile.
-static DOTS void multiply_tile(const ls_tile_block *p, const ls_bf16 *first_a, const ls_bf16 *first_b, float *c) {
-    __m512 sums[LS_TILE];
-#pragma GCC unroll 16
-    for (int r = 0; r < LS_TILE; r++) sums[r] = p->add ? _mm512_loadu_ps(c + r * p->c_row) : _mm512_setzero_ps();
+enum { ROWS = 8 };  // whose sums stay in registers until the last tile
+
+// `columns` tiles of ROWS rows: each pair of A that is brought is used for all of them.
+static inline __attribute__((always_inline)) DOTS void multiply_rows(const ls_tile_block *p, const ls_bf16 *first_a,
+                                                                     const ls_bf16 *first_b, float *c, int columns) {
+    __m512 sums[ROWS][2];
+#pragma GCC unroll 8
+    for (int r = 0; r < ROWS; r++)
+#pragma GCC unroll 2
+        for (int j = 0; j < columns; j++)
+            sums[r][j] = p->add ? _mm512_loadu_ps(c + r * p->c_row + j * LS_TILE) : _mm512_setzero_ps();
     for (int64_t g = 0; g < p->groups; g++)
         for (int64_t k = 0; k < p->depth; k++) {
             const ls_bf16 *a = first_a + g * p->a_group + ls__tile_of_a(p, k),
                           *b = first_b + g * p->b_group + ls__tile_of_b(p, k);
             for (int i = 0; i < LS_TILE; i++, a += 2, b += 2 * LS_TILE) {
-                __m512bh pairs = (__m512bh)_mm512_loadu_si512(b);
-#pragma GCC unroll 16
-                for (int r = 0; r < LS_TILE; r++) {
+                __m512bh pairs[2];
+#pragma GCC unroll 2
+                for (int j = 0; j < columns; j++) pairs[j] = (__m512bh)_mm512_loadu_si512(b + j * p->b_column);
+#pragma GCC unroll 8
+                for (int r = 0; r < ROWS; r++) {
                     int32_t both;
                     memcpy(&both, a + r * p->a_row, sizeof both);
-                    sums[r] = _mm512_dpbf16_ps(sums[r], pairs, (__m512bh)_mm512_set1_epi32(both));
+                    __m512bh same = (__m512bh)_mm512_set1_epi32(both);
+#pragma GCC unroll 2
+                    for (int j = 0; j < columns; j++) sums[r][j] = _mm512_dpbf16_ps(sums[r][j], pairs[j], same);
                 }
             }
         }
-#pragma GCC unroll 16
-    for (int r = 0; r < LS_TILE; r++) _mm512_storeu_ps(c + r * p->c_row, sums[r]);
+#pragma GCC unroll 8
+    for (int r = 0; r < ROWS; r++)
+#pragma GCC unroll 2
+        for (int j = 0; j < columns; j++) _mm512_storeu_ps(c + r * p->c_row + j * LS_TILE, sums[r][j]);
 }
 
-static void multiply(const ls_tile_block *p) {
-    for (int i = 0; i < p->rows; i++)
-        for (int j = 0; j < p->columns; j++)
-            multiply_tile(p, p->a + i * LS_TILE * p->a_row, p->b + j * p->b_column,
-                          p->c + i * LS_TILE * p->c_row + j * LS_TILE);
+static DOTS void multiply(const ls_tile_block *p) {
+    for (int64_t r = 0; r < p->rows * LS_TILE; r += ROWS) {
+        const ls_bf16 *a = p->a + r * p->a_row;
+        float *c = p->c + r * p->c_row;
+        if (p->columns == 2)
+            multiply_rows(p, a, p->b, c, 2);
+        else
+            multiply_rows(p, a, p->b, c, 1);
+    }
 }
 #else
 static int available(void) { return 0; }

@@ -1,0 +1,91 @@
+// The loops of winograd.h, for files that inline them.
+#ifndef LS_DEVICE_CPU_WINOGRAD_IMPL_H
+#define LS_DEVICE_CPU_WINOGRAD_IMPL_H
+
+#include "device/cpu/conv2d_ending_impl.h"
+#include "device/cpu/winograd.h"
+
+LS_INLINE void filters_16(const ls_bf16 *w, int64_t count, int flipped, ls_bf16 *u, int64_t position) {
+    v16f g[9], t[12];  // (3, 3), (4, 3)
+#pragma GCC unroll 9
+    for (int i = 0; i < 9; i++) g[i] = load16(LS_DTYPE_BF16, w, (flipped ? 8 - i : i) * count);
+#pragma GCC unroll 3
+    for (int j = 0; j < 3; j++) {
+        v16f ends = g[j] + g[6 + j];
+        t[j] = g[j];
+        t[3 + j] = (ends + g[3 + j]) * 0.5f;
+        t[6 + j] = (ends - g[3 + j]) * 0.5f;
+        t[9 + j] = g[6 + j];
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        v16f a = t[3 * i], b = t[3 * i + 1], c = t[3 * i + 2], ends = a + c;
+        store16(LS_DTYPE_BF16, u, (4 * i) * position, a);
+        store16(LS_DTYPE_BF16, u, (4 * i + 1) * position, (ends + b) * 0.5f);
+        store16(LS_DTYPE_BF16, u, (4 * i + 2) * position, (ends - b) * 0.5f);
+        store16(LS_DTYPE_BF16, u, (4 * i + 3) * position, c);
+    }
+}
+
+LS_INLINE void filters(const ls_bf16 *w, int64_t count, int flipped, ls_bf16 *u, int64_t position) {
+    for (int64_t i = 0; i < count; i += 16) filters_16(w + i, count, flipped, u + i, position);
+}
+
+LS_INLINE void patch(const ls_winograd_patch *p, int64_t blocks, ls_bf16 *v, int64_t position) {
+    for (int64_t b = 0; b < blocks; b++) {
+        v16f t[LS_WINOGRAD];
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; j++) {
+            v16f d[4];
+#pragma GCC unroll 4
+            for (int i = 0; i < 4; i++) d[i] = load16(LS_DTYPE_BF16, p->pixel[4 * i + j], b * p->block[4 * i + j]);
+            t[j] = d[0] - d[2];
+            t[4 + j] = d[1] + d[2];
+            t[8 + j] = d[2] - d[1];
+            t[12 + j] = d[1] - d[3];
+        }
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) {
+            const v16f *d = t + 4 * i;
+            ls_bf16 *to = v + b * 16 + 4 * i * position;
+            store16(LS_DTYPE_BF16, to, 0, d[0] - d[2]);
+            store16(LS_DTYPE_BF16, to, position, d[1] + d[2]);
+            store16(LS_DTYPE_BF16, to, 2 * position, d[2] - d[1]);
+            store16(LS_DTYPE_BF16, to, 3 * position, d[1] - d[3]);
+        }
+    }
+}
+
+LS_INLINE void result_as(ls_dtype dtype, const float *m, int64_t position, const ls_winograd_place *place,
+                         int64_t column, int64_t blocks, const ls_conv2d_ending *e) {
+    for (int64_t b = 0; b < blocks; b++) {
+        v16f t[8];  // (2, 4)
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; j++) {
+            v16f c[4];
+#pragma GCC unroll 4
+            for (int i = 0; i < 4; i++) c[i] = load16(LS_DTYPE_F32, m, b * 16 + (4 * i + j) * position);
+            t[j] = c[0] + c[1] + c[2];
+            t[4 + j] = c[1] - c[2] - c[3];
+        }
+#pragma GCC unroll 2
+        for (int i = 0; i < 2; i++) {
+            const v16f *c = t + 4 * i;
+            v16f y[2] = {c[0] + c[1] + c[2], c[1] - c[2] - c[3]};
+#pragma GCC unroll 2
+            for (int j = 0; j < 2; j++)
+                if (place->pixel[2 * i + j] >= 0)
+                    end16(dtype, e, place->pixel[2 * i + j] + (column / 16 + b) * place->block, column + b * 16, y[j]);
+        }
+    }
+}
+
+LS_INLINE void result(const float *m, int64_t position, const ls_winograd_place *place, int64_t column, int64_t blocks,
+                      const ls_conv2d_ending *e) {
+    if (e->dtype == LS_DTYPE_BF16)
+        result_as(LS_DTYPE_BF16, m, position, place, column, blocks, e);
+    else
+        result_as(LS_DTYPE_F32, m, position, place, column, blocks, e);
+}
+
+#endif
