@@ -406,16 +406,15 @@ static ls_status create_of_dots(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kern
     return ls__cpu_conv2d_tiles_create(cpu, &blocks, &ls__tiles_dots, out);
 }
 
-// The rule for bf16, where the products of two numbers are what takes the time: F(2x2, 3x3) of our own (conv2d_winograd.c). For each channel and filter
-// it has 16 products for a patch of 2x2 pixels of the result, direct one for each tap that lies inside the image. What transforming takes, in products: 16 times as many
-// divided by the channels, and by the filters, and 400 for a filter's channel. Of direct's time it then takes 0.6 (images of 16x16, 256 channels) to 0.8 (of 7x7); with
-// little to gain (images of 4x4, 32 channels, few patches) the sums that need no rounding of factors are better. Transformed filters are scratch memory: 32 bytes for each
-// of a filter's channels, 16 MB at most.
+// The rule for bf16: F(2x2, 3x3) of our own (conv2d_winograd.h). For each channel and filter it has 16 products for 2x2 pixels of Y (of DX in a data gradient), direct one
+// for each tap that lies inside the image. What transforming takes, in products: 16 times as many divided by the channels, and by the filters, and 400 for each
+// channel of a filter. Of direct's time it then takes 0.6 (images of 8x8 and 16x16, 256 channels, forward) to 0.8 (of 7x7); with little to gain (images of 4x4, 32 channels, few
+// patches) the sums that need no rounding of factors are better. Its scratch memory has 32 bytes for each channel of a filter, in weight gradients 64: 16 MB at most.
 static int own_winograd_pays(const ls_kernel_spec *spec) {
     if (!ls__cpu_conv2d_fits_winograd(spec)) return 0;
     const ls_conv2d_attrs *a = conv_attrs(spec);
     const int64_t *x = spec->x[0].shape.dim, *y = spec->y[0].shape.dim;
-    if (x[3] * a->filters > 512 << 10) return 0;
+    if (x[3] * a->filters > 256 << 10) return 0;
     const int64_t *to = spec->pass == LS_PASS_BACKWARD_DATA ? x : y;
     double patches = (double)(to[0] * ((to[1] + 1) / 2) * ((to[2] + 1) / 2));
     double direct = (double)(x[0] * taps_inside(a, 0, x[1], y[1]) * taps_inside(a, 1, x[2], y[2]));

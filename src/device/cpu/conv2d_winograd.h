@@ -1,4 +1,8 @@
-// 3x3 convolutions of BF16 numbers by Winograd's F(2x2, 3x3) (winograd.h), forward and data gradients, as products in tiles.
+// 3x3 convolutions of BF16 numbers by Winograd's F(2x2, 3x3) (winograd.h), as products in tiles.
+//
+//     forward            Y  = A' [sum over channels of U . V] A        U: transformed filters; V: transformed patches of X
+//     backward data      DX, the same of DY, with filters turned over
+//     backward weights   DW = G' [sum over patches of V . A DY A'] G
 #ifndef LS_DEVICE_CPU_CONV2D_WINOGRAD_H
 #define LS_DEVICE_CPU_CONV2D_WINOGRAD_H
 

@@ -6,8 +6,18 @@ LS_CLONES static void any_filters(const ls_bf16 *w, int64_t count, int flipped, 
     filters(w, count, flipped, u, position);
 }
 
-LS_CLONES static void any_patch(const ls_winograd_patch *p, int64_t blocks, ls_bf16 *v, int64_t position) {
-    patch(p, blocks, v, position);
+LS_CLONES static void any_patch(const ls_winograd_patch *p, int64_t first, int64_t blocks, ls_bf16 *v,
+                                int64_t position) {
+    patch(p, first, blocks, v, position);
+}
+
+LS_CLONES static void any_gradients(const ls_bf16 *dy, const ls_winograd_place places[2], int64_t blocks, ls_bf16 *d,
+                                    int64_t column, int64_t position) {
+    gradients(dy, places, blocks, d, column, position);
+}
+
+LS_CLONES static void any_weights(const float *m, int64_t position, int64_t count, float *dw, int64_t tap) {
+    weights(m, position, count, dw, tap);
 }
 
 LS_CLONES static void any_result(const float *m, int64_t position, const ls_winograd_place *place, int64_t column,
@@ -16,6 +26,6 @@ LS_CLONES static void any_result(const float *m, int64_t position, const ls_wino
 }
 
 const ls_winograd_loops *ls__winograd_loops(void) {
-    static const ls_winograd_loops loops = {any_filters, any_patch, any_result};
+    static const ls_winograd_loops loops = {any_filters, any_patch, any_gradients, any_weights, any_result};
     return &loops;
 }

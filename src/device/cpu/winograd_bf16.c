@@ -12,7 +12,7 @@
 #include "device/cpu/winograd_impl.h"
 
 const ls_winograd_loops *ls__winograd_loops_of_bf16(void) {
-    static const ls_winograd_loops loops = {filters, patch, result};
+    static const ls_winograd_loops loops = {filters, patch, gradients, weights, result};
     return __builtin_cpu_supports("avx512bf16") ? &loops : NULL;
 }
 #else

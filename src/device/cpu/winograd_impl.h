@@ -31,14 +31,15 @@ LS_INLINE void filters(const ls_bf16 *w, int64_t count, int flipped, ls_bf16 *u,
     for (int64_t i = 0; i < count; i += 16) filters_16(w + i, count, flipped, u + i, position);
 }
 
-LS_INLINE void patch(const ls_winograd_patch *p, int64_t blocks, ls_bf16 *v, int64_t position) {
+LS_INLINE void patch(const ls_winograd_patch *p, int64_t first, int64_t blocks, ls_bf16 *v, int64_t position) {
     for (int64_t b = 0; b < blocks; b++) {
         v16f t[LS_WINOGRAD];
 #pragma GCC unroll 4
         for (int j = 0; j < 4; j++) {
             v16f d[4];
 #pragma GCC unroll 4
-            for (int i = 0; i < 4; i++) d[i] = load16(LS_DTYPE_BF16, p->pixel[4 * i + j], b * p->block[4 * i + j]);
+            for (int i = 0; i < 4; i++)
+                d[i] = load16(LS_DTYPE_BF16, p->pixel[4 * i + j], (first + b) * p->block[4 * i + j]);
             t[j] = d[0] - d[2];
             t[4 + j] = d[1] + d[2];
             t[8 + j] = d[2] - d[1];
@@ -52,6 +53,73 @@ LS_INLINE void patch(const ls_winograd_patch *p, int64_t blocks, ls_bf16 *v, int
             store16(LS_DTYPE_BF16, to, position, d[1] + d[2]);
             store16(LS_DTYPE_BF16, to, 2 * position, d[2] - d[1]);
             store16(LS_DTYPE_BF16, to, 3 * position, d[1] - d[3]);
+        }
+    }
+}
+
+// Two vectors of 16 numbers, rounded, in turn.
+LS_INLINE void store_pairs(ls_bf16 *to, v16f even, v16f odd) {
+#ifdef LS_LOOPS_BF16
+    const __m512i in_turn = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
+                                             21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+    __m512i pairs = _mm512_permutexvar_epi16(in_turn, (__m512i)_mm512_cvtne2ps_pbh((__m512)odd, (__m512)even));
+#else
+    v16u pairs = round16(even) >> 16 | (round16(odd) & 0xFFFF0000u);
+#endif
+    memcpy(to, &pairs, sizeof pairs);
+}
+
+LS_INLINE void gradients(const ls_bf16 *dy, const ls_winograd_place places[2], int64_t blocks, ls_bf16 *d,
+                         int64_t column, int64_t position) {
+    for (int64_t b = 0; b < blocks; b++) {
+        v16f t[2][8];  // (4, 2)
+#pragma GCC unroll 2
+        for (int h = 0; h < 2; h++)
+#pragma GCC unroll 2
+            for (int j = 0; j < 2; j++) {
+                v16f y[2];
+#pragma GCC unroll 2
+                for (int i = 0; i < 2; i++) {
+                    int64_t at = places[h].pixel[2 * i + j];
+                    y[i] = at < 0 ? (v16f){0} : load16(LS_DTYPE_BF16, dy, at + b * places[h].block);
+                }
+                t[h][j] = y[0];
+                t[h][2 + j] = y[0] + y[1];
+                t[h][4 + j] = y[0] - y[1];
+                t[h][6 + j] = -y[1];
+            }
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) {
+            v16f *even = t[0] + 2 * i, *odd = t[1] + 2 * i;
+            ls_bf16 *to = d + b * column + 4 * i * position;
+            store_pairs(to, even[0], odd[0]);
+            store_pairs(to + position, even[0] + even[1], odd[0] + odd[1]);
+            store_pairs(to + 2 * position, even[0] - even[1], odd[0] - odd[1]);
+            store_pairs(to + 3 * position, -even[1], -odd[1]);
+        }
+    }
+}
+
+LS_INLINE void weights(const float *m, int64_t position, int64_t count, float *dw, int64_t tap) {
+    for (int64_t at = 0; at < count; at += 16) {
+        v16f t[12];  // (3, 4)
+#pragma GCC unroll 4
+        for (int j = 0; j < 4; j++) {
+            v16f c[4];
+#pragma GCC unroll 4
+            for (int i = 0; i < 4; i++) c[i] = load16(LS_DTYPE_F32, m, at + (4 * i + j) * position);
+            v16f sum = (c[1] + c[2]) * 0.5f;
+            t[j] = c[0] + sum;
+            t[4 + j] = (c[1] - c[2]) * 0.5f;
+            t[8 + j] = sum + c[3];
+        }
+#pragma GCC unroll 3
+        for (int i = 0; i < 3; i++) {
+            const v16f *c = t + 4 * i;
+            v16f sum = (c[1] + c[2]) * 0.5f;
+            store16(LS_DTYPE_F32, dw, at + (3 * i) * tap, c[0] + sum);
+            store16(LS_DTYPE_F32, dw, at + (3 * i + 1) * tap, (c[1] - c[2]) * 0.5f);
+            store16(LS_DTYPE_F32, dw, at + (3 * i + 2) * tap, sum + c[3]);
         }
     }
 }

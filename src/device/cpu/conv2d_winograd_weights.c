@@ -1,0 +1,173 @@
+// Weight gradients: numbers p of transformed patches of X, turned over, are a matrix (channels, patches), those of the 2 x 2 pixels of DY that
+// belong to them one of (patches, filters), and what their product is, added up over all patches from the first to the last, becomes DW. Some
+// dozens of patches are transformed at a time, by all threads; then each multiplies other rows of other numbers p. So threads do not show.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/memory.h"
+#include "device/cpu/bias_sums.h"
+#include "device/cpu/conv2d_winograd_impl.h"
+
+typedef struct weights_kernel {
+    ls_kernel base;
+    const ls_tile_ops *tiles;
+    const ls_winograd_loops *loops;
+    ls_winograd_grid grid;  // of X and DY
+    ls_bias_sums bias;
+    int has_bias, threads;
+    int64_t once;                                // patches that are transformed at a time
+    int64_t v_position, d_position, m_position;  // elements from one of the 16 matrices to the next
+    int64_t v_bytes, d_bytes, m_bytes;           // scratch
+} weights_kernel;
+
+enum {
+    AT_ONCE = LS_TILE_DEPTH,  // patches that a thread transforms: as deep as a tile
+    BLOCKS = 4,               // of 16 channels of X that it does so with
+};
+
+// 16 channels of AT_ONCE patches: (16, channels, patches).
+static void turn_block(const weights_kernel *k, const ls_winograd_patch patches[AT_ONCE], int64_t count, int64_t block,
+                       ls_bf16 *v) {
+    ls_bf16 straight[LS_WINOGRAD][AT_ONCE][LS_TILE];
+    const ls_bf16 *row[AT_ONCE];
+    if (count < AT_ONCE) memset(straight, 0, sizeof straight);
+    for (int64_t r = 0; r < count; r++) k->loops->patch(&patches[r], block, 1, straight[0][r], AT_ONCE * LS_TILE);
+    for (int i = 0; i < LS_WINOGRAD; i++) {
+        for (int r = 0; r < AT_ONCE; r++) row[r] = straight[i][r];
+        ls__tile_transpose(v + i * k->v_position + block * LS_TILE * k->once, k->once, row, 1);
+    }
+}
+
+// Blocks from `block` on of patches [first, first + AT_ONCE) of X. Beyond the last patch there are zeros.
+static void turn_patches(const weights_kernel *k, const ls_bf16 *x, int64_t first, int64_t block, ls_bf16 *v) {
+    ls_winograd_patch patches[AT_ONCE];
+    int64_t left = ls__winograd_patches(&k->grid) - first, count = left < 0 ? 0 : left < AT_ONCE ? left : AT_ONCE;
+    int64_t blocks = k->grid.from.channels / LS_TILE, end = block + BLOCKS < blocks ? block + BLOCKS : blocks;
+    for (int64_t r = 0; r < count; r++) ls__winograd_find_patch(&k->grid, x, first + r, &patches[r]);
+    for (; block < end; block++) turn_block(k, patches, count, block, v);
+}
+
+// All filters of AT_ONCE patches of DY, in pairs: tiles (16, columns) that lie d_column from each other.
+static void pair_gradients(const weights_kernel *k, const ls_bf16 *dy, int64_t first, ls_bf16 *d) {
+    int64_t all = ls__winograd_patches(&k->grid), column = k->once / AT_ONCE * LS_TILE_SIZE;
+    for (int64_t r = 0; r < AT_ONCE; r += 2) {
+        ls_winograd_place places[2];
+        for (int i = 0; i < 2; i++)
+            places[i] = first + r + i < all ? ls__winograd_find_place(&k->grid, first + r + i)
+                                            : (ls_winograd_place){{-1, -1, -1, -1}, 0};
+        k->loops->gradients(dy, places, k->grid.to.channels / LS_TILE, d + r * LS_TILE, column, k->d_position);
+    }
+}
+
+// Transforms patches [first, first + once).
+static void transform(const weights_kernel *k, const ls_bf16 *x, const ls_bf16 *dy, int64_t first, ls_bf16 *v,
+                      ls_bf16 *d) {
+    int64_t groups = k->once / AT_ONCE, parts = (k->grid.from.channels / LS_TILE + BLOCKS - 1) / BLOCKS;
+#pragma omp for schedule(static) nowait
+    for (int64_t i = 0; i < groups * parts; i++)
+        turn_patches(k, x, first + i % groups * AT_ONCE, i / groups * BLOCKS, v + i % groups * AT_ONCE);
+#pragma omp for schedule(static)
+    for (int64_t g = 0; g < groups; g++) pair_gradients(k, dy, first + g * AT_ONCE, d + g * LS_TILE_SIZE);
+}
+
+// Adds the products of `count` patches to M: (16, channels, filters).
+static void multiply(const weights_kernel *k, const ls_bf16 *v, const ls_bf16 *d, int64_t count, int add, float *m) {
+    int64_t blocks = k->grid.from.channels / LS_WINOGRAD_BLOCK, filters = k->grid.to.channels;
+#pragma omp for schedule(static)
+    for (int64_t i = 0; i < LS_WINOGRAD * blocks; i++) {
+        int64_t p = i / blocks, channel = i % blocks * LS_WINOGRAD_BLOCK;
+        ls_tile_block b = {.a = v + p * k->v_position + channel * k->once,
+                           .a_row = k->once,
+                           .a_step = LS_TILE_DEPTH,
+                           .b_column = k->once / AT_ONCE * LS_TILE_SIZE,
+                           .c_row = filters,
+                           .groups = 1,
+                           .depth = (count + AT_ONCE - 1) / AT_ONCE,
+                           .rows = 2,
+                           .columns = 2,
+                           .add = add};
+        for (int64_t f = 0; f < filters; f += LS_WINOGRAD_BLOCK) {
+            b.b = d + p * k->d_position + f / LS_TILE * b.b_column;
+            b.c = m + p * k->m_position + channel * filters + f;
+            k->tiles->multiply(&b);
+        }
+    }
+}
+
+static void run_team(const weights_kernel *k, const ls_bf16 *x, const ls_bf16 *dy, char *scratch, float *dw) {
+    ls_bf16 *v = (ls_bf16 *)(void *)scratch, *d = (ls_bf16 *)(void *)(scratch + k->v_bytes);
+    float *m = (float *)(void *)(scratch + k->v_bytes + k->d_bytes);
+    int64_t channels = k->grid.from.channels, filters = k->grid.to.channels, all = ls__winograd_patches(&k->grid);
+    ls_tile_state before;
+    k->tiles->begin(&before);
+    for (int64_t first = 0; first < all; first += k->once) {
+        transform(k, x, dy, first, v, d);
+        multiply(k, v, d, all - first < k->once ? all - first : k->once, first > 0, m);
+    }
+    k->tiles->end(&before);
+#pragma omp for schedule(static)
+    for (int64_t c = 0; c < channels; c++)
+        k->loops->weights(m + c * filters, k->m_position, filters, dw + c * filters, channels * filters);
+}
+
+static ls_status run(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
+    (void)queue;
+    void *args[LS_ARG_COUNT];
+    ls__host_args(spans, args);
+    const weights_kernel *k = (const weights_kernel *)kernel;
+    char *scratch = args[LS_ARG_SCRATCH];
+#pragma omp parallel num_threads(k->threads) if (k->threads > 1)
+    run_team(k, args[LS_ARG_X], args[LS_ARG_DY], scratch, args[LS_ARG_DW]);
+    if (k->has_bias) ls__bias_sums_run(&k->bias, args[LS_ARG_DY], args[LS_ARG_DW + 1], scratch);
+    return LS_OK;
+}
+
+static void destroy(ls_kernel *kernel) { free(kernel); }
+
+static ls_status settle(ls_cpu *cpu, const ls_kernel_spec *spec, weights_kernel *k) {
+    const ls_layout **l = k->base.layout;
+    ls_status (*plain)(ls_device *, ls_shape, ls_dtype, int, const ls_layout **) = cpu->base.ops->layout_plain;
+    LS_TRY(ls__winograd_settle(cpu, spec, &k->base, &k->grid));
+    LS_TRY(plain(&cpu->base, spec->w[0].shape, LS_DTYPE_F32, 1, &l[LS_ARG_DW]));
+    if (k->has_bias) LS_TRY(plain(&cpu->base, spec->w[1].shape, LS_DTYPE_F32, 0, &l[LS_ARG_DW + 1]));
+    return LS_OK;
+}
+
+static void plan(ls_cpu *cpu, const ls_kernel_spec *spec, weights_kernel *k) {
+    int64_t channels = k->grid.from.channels, filters = k->grid.to.channels;
+    int64_t block = k->grid.to.pixel;  // DY's channels that lie together
+    k->once = channels * filters > 128 * 128 ? 128 : 256;
+    k->v_position = channels * k->once + LS_WINOGRAD_APART;
+    k->d_position = filters * k->once + LS_WINOGRAD_APART;
+    k->m_position = channels * filters + LS_WINOGRAD_APART;
+    k->v_bytes = ls_round_up(LS_WINOGRAD * k->v_position * 2, LS_ALIGN);
+    k->d_bytes = ls_round_up(LS_WINOGRAD * k->d_position * 2, LS_ALIGN);
+    k->m_bytes = ls_round_up(LS_WINOGRAD * k->m_position * (int64_t)sizeof(float), LS_ALIGN);
+    k->base.scratch_bytes = k->v_bytes + k->d_bytes + k->m_bytes;
+    k->base.tiles = LS_WINOGRAD * channels / LS_WINOGRAD_BLOCK;
+    if (!k->has_bias) return;
+    k->bias = ls__bias_sums(cpu, spec->y[0].shape, LS_DTYPE_BF16, block);
+    if (ls__bias_sums_bytes(&k->bias) > k->base.scratch_bytes) k->base.scratch_bytes = ls__bias_sums_bytes(&k->bias);
+}
+
+ls_status ls__winograd_weights_create(ls_cpu *cpu, const ls_kernel_spec *spec, const ls_tile_ops *tiles,
+                                      ls_kernel **out) {
+    static const ls_kernel_ops ops = {run, destroy};
+    weights_kernel *k;
+    LS_TRY(ls_calloc(1, sizeof *k, &k));
+    k->base.ops = &ops;
+    k->base.name = "winograd:avx512_bf16";
+    k->tiles = tiles;
+    k->loops = ls__winograd_fastest();
+    k->has_bias = spec->w_count > 1;
+    k->threads = cpu->base.options.threads;
+    ls_status status = settle(cpu, spec, k);
+    if (status != LS_OK || !ls__cpu_agrees(spec, &k->base)) {
+        destroy(&k->base);
+        return status;
+    }
+    plan(cpu, spec, k);
+    *out = &k->base;
+    return LS_OK;
+}
