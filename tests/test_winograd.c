@@ -156,7 +156,7 @@ extern const ls_device_ops ls_device_cpu;
 static const ls_tile_ops *form;
 static int made, in_blocks;
 
-// The images that it reads, where nobody has said how they lie.
+// Images of BF16, where nobody has said how they lie.
 static void settle(ls_device *device, ls_kernel_spec *spec, ls_arg arg, const ls_tensor_type *type) {
     if (!spec->layout[arg])
         assert_int_equal(ls__cpu_layout_tag((ls_cpu *)device, type->shape, LS_DTYPE_BF16, 0,
@@ -168,6 +168,8 @@ static ls_status kernel_create(ls_device *device, const ls_kernel_spec *spec, ls
     if (ls__cpu_conv2d_fits_winograd(spec)) {
         ls_kernel_spec mine = *spec;
         if (spec->pass != LS_PASS_BACKWARD_DATA) settle(device, &mine, LS_ARG_X, &spec->x[0]);
+        if (spec->pass == LS_PASS_TRAINING && spec->y[0].dtype == LS_DTYPE_BF16)
+            settle(device, &mine, LS_ARG_Y, &spec->y[0]);
         if (spec->pass == LS_PASS_BACKWARD_DATA || spec->pass == LS_PASS_BACKWARD_WEIGHTS)
             settle(device, &mine, LS_ARG_DY, &spec->y[0]);
         ls_status status = ls__cpu_conv2d_winograd_create((ls_cpu *)device, &mine, form, out);

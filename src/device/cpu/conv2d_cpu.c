@@ -141,6 +141,12 @@ static int64_t taps_inside(const ls_conv2d_attrs *a, int axis, int64_t size, int
     return sum;
 }
 
+// Where an image has another padding above than below, the library's Winograd has wrong data gradients (oneDNN 2.6.3).
+static int winograd_is_wrong(const ls_kernel_spec *spec) {
+    const ls_conv2d_attrs *a = conv_attrs(spec);
+    return spec->pass == LS_PASS_BACKWARD_DATA && a->pad[0] != a->pad[2];
+}
+
 static int winograd_multiplies_less(const ls_kernel_spec *spec) {
     const int64_t *x = spec->x[0].shape.dim, *y = spec->y[0].shape.dim;
     const ls_conv2d_attrs *a = conv_attrs(spec);
@@ -155,7 +161,7 @@ static int winograd_multiplies_less(const ls_kernel_spec *spec) {
 //
 // For data gradients it must also multiply less: 36 products for each tile of 4x4 pixels of DX, where direct has one for each pixel and each weight that meets DY
 // there. Small images whose windows lie inside have many such pixels with few weights: of DX 5x5 and DY 3x3 it takes 144 products where direct takes 81, and 2.5 times
-// as long. And where an image has another padding above than below, its data gradients are wrong (oneDNN 2.6.3).
+// as long.
 //
 // It is the one convolution whose bits depend on the sizes of caches, since it adds up in blocks that it cuts by them (tests/isa). So where an
 // instruction set is pinned, for the same bits on several kinds of processors, it is not used.
@@ -168,7 +174,7 @@ static int winograd_pays(const ls_cpu *cpu, const ls_kernel_spec *spec) {
     return spec->x[0].dtype == LS_DTYPE_F32 && a->kernel[0] == 3 && a->kernel[1] == 3 && a->strides[0] == 1 &&
            a->strides[1] == 1 && a->groups == 1 && a->dilation[0] == 1 && a->dilation[1] == 1 &&
            channels >= least_channels && channels % 16 == 0 && filters >= least_filters && filters % 16 == 0 &&
-           (spec->pass != LS_PASS_BACKWARD_DATA || (a->pad[0] == a->pad[2] && winograd_multiplies_less(spec)));
+           (spec->pass != LS_PASS_BACKWARD_DATA || winograd_multiplies_less(spec)) && !winograd_is_wrong(spec);
 }
 
 // 1x1 convolutions in bf16 whose channels are innermost, on AVX512-BF16: an odd number of what is added up is read in pairs, the last one with a value of the next pixel. In data
@@ -406,12 +412,12 @@ static ls_status create_of_dots(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kern
     return ls__cpu_conv2d_tiles_create(cpu, &blocks, &ls__tiles_dots, out);
 }
 
-// The rule for bf16: F(2x2, 3x3) of our own (conv2d_winograd.h). For each channel and filter it has 16 products for 2x2 pixels of Y (of DX in a data gradient), direct one
+// The rule for bf16 without AMX: F(2x2, 3x3) of our own (conv2d_winograd.h). For each channel and filter it has 16 products for 2x2 pixels of Y (of DX in a data gradient), direct one
 // for each tap that lies inside the image. What transforming takes, in products: 16 times as many divided by the channels, and by the filters, and 400 for each
 // channel of a filter. Of direct's time it then takes 0.6 (images of 8x8 and 16x16, 256 channels, forward) to 0.8 (of 7x7); with little to gain (images of 4x4, 32 channels, few
 // patches) the sums that need no rounding of factors are better. Its scratch memory has 32 bytes for each channel of a filter, in weight gradients 64: 16 MB at most.
 static int own_winograd_pays(const ls_kernel_spec *spec) {
-    if (!ls__cpu_conv2d_fits_winograd(spec)) return 0;
+    if (!has_dots() || ls__cpu_has_tiles() || !ls__cpu_conv2d_fits_winograd(spec)) return 0;
     const ls_conv2d_attrs *a = conv_attrs(spec);
     const int64_t *x = spec->x[0].shape.dim, *y = spec->y[0].shape.dim;
     if (x[3] * a->filters > 256 << 10) return 0;
@@ -431,7 +437,7 @@ ls_status ls__cpu_conv2d_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kern
         LS_TRY(ls__cpu_conv2d_tiles_create(cpu, spec, &ls__tiles_amx, out));
         if (*out) return LS_OK;
     }
-    if (has_dots() && own_winograd_pays(spec)) {
+    if (own_winograd_pays(spec)) {
         LS_TRY(ls__cpu_conv2d_winograd_create(cpu, spec, &ls__tiles_dots, out));
         if (*out) return LS_OK;
     }
@@ -538,7 +544,7 @@ ls_status ls__cpu_fastest(ls_device *device, const ls_kernel_spec *spec, ls_kern
     *out = NULL;
     for (int t = 0; t < (is_dense(spec) ? 1 : 3); t++) {
         search((ls_cpu *)device, &bare, dnnl_convolution_direct, tags[t], out, &seconds);
-        if (!is_dense(spec) && !is_volume(spec))
+        if (!is_dense(spec) && !is_volume(spec) && !winograd_is_wrong(spec))
             search((ls_cpu *)device, &bare, dnnl_convolution_winograd, tags[t], out, &seconds);
     }
     return *out ? LS_OK : unsupported(spec);
