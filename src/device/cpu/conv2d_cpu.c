@@ -422,9 +422,9 @@ static int own_winograd_pays(const ls_kernel_spec *spec) {
     const int64_t *x = spec->x[0].shape.dim, *y = spec->y[0].shape.dim;
     if (x[3] * a->filters > 256 << 10) return 0;
     const int64_t *to = spec->pass == LS_PASS_BACKWARD_DATA ? x : y;
-    double patches = (double)(to[0] * ((to[1] + 1) / 2) * ((to[2] + 1) / 2));
-    double direct = (double)(x[0] * taps_inside(a, 0, x[1], y[1]) * taps_inside(a, 1, x[2], y[2]));
-    return 16 * patches * (1 + 16. / (double)x[3] + 16. / a->filters) + 400 < 0.85 * direct;
+    int64_t patches = to[0] * ((to[1] + 1) / 2) * ((to[2] + 1) / 2);
+    int64_t direct = x[0] * taps_inside(a, 0, x[1], y[1]) * taps_inside(a, 1, x[2], y[2]);
+    return 16 * (double)patches * (1 + 16. / (double)x[3] + 16. / a->filters) + 400 < 0.85 * (double)direct;
 }
 
 ls_status ls__cpu_conv2d_create(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **out) {
