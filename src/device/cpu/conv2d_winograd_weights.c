@@ -22,8 +22,9 @@ typedef struct weights_kernel {
 } weights_kernel;
 
 enum {
-    AT_ONCE = LS_TILE_DEPTH,  // patches that a thread transforms: as deep as a tile
-    BLOCKS = 4,               // of 16 channels of X that it does so with
+    AT_ONCE = LS_TILE_DEPTH,   // patches that a thread transforms: as deep as a tile
+    BLOCKS = 4,                // of 16 channels of X that it does so with
+    TOGETHER_BYTES = 4 << 20,  // of transformed numbers, where there are several threads
 };
 
 // 16 channels of AT_ONCE patches: (16, channels, patches).
@@ -137,7 +138,10 @@ static ls_status settle(ls_cpu *cpu, const ls_kernel_spec *spec, weights_kernel 
 static void plan(ls_cpu *cpu, const ls_kernel_spec *spec, weights_kernel *k) {
     int64_t channels = k->grid.from.channels, filters = k->grid.to.channels;
     int64_t block = k->grid.to.pixel;  // DY's channels that lie together
+    // Few patches stay near; but threads meet twice each time. Sums go on from what M holds, so it does not show.
     k->once = channels * filters > 128 * 128 ? 128 : 256;
+    if (k->threads > 1) k->once = TOGETHER_BYTES / (LS_WINOGRAD * 2 * (channels + filters)) / AT_ONCE * AT_ONCE;
+    if (k->once < AT_ONCE) k->once = AT_ONCE;
     k->v_position = channels * k->once + LS_WINOGRAD_APART;
     k->d_position = filters * k->once + LS_WINOGRAD_APART;
     k->m_position = channels * filters + LS_WINOGRAD_APART;
