@@ -415,7 +415,7 @@ static ls_status create_of_dots(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kern
 // The rule for bf16 without AMX: F(2x2, 3x3) of our own (conv2d_winograd.h). For each channel and filter it has 16 products for 2x2 pixels of Y (of DX in a data gradient), direct one
 // for each tap that lies inside the image. What transforming takes, in products: 16 times as many divided by the channels, and by the filters, and 400 for each
 // channel of a filter. Of direct's time it then takes 0.6 (images of 8x8 and 16x16, 256 channels, forward) to 0.8 (of 7x7); with little to gain (images of 4x4, 32 channels, few
-// patches) the sums that need no rounding of factors are better. Its scratch memory has 32 bytes for each channel of a filter, in weight gradients 64: 16 MB at most.
+// patches) the sums that need no rounding of factors are better. Its scratch memory has 32 bytes for each channel of a filter, in weight gradients 64, which is 16 MB at most, and some MB for patches.
 static int own_winograd_pays(const ls_kernel_spec *spec) {
     if (!has_dots() || ls__cpu_has_tiles() || !ls__cpu_conv2d_fits_winograd(spec)) return 0;
     const ls_conv2d_attrs *a = conv_attrs(spec);
