@@ -114,6 +114,13 @@ void ls_kernel_destroy(ls_kernel **kernel) {
     *kernel = NULL;
 }
 
+ls_status ls_each(ls_queue *queue, int count, ls_piece_fn piece, void *user) {
+    if (queue->threads > 1 && count > 1 && queue->device->ops->each)
+        return queue->device->ops->each(queue, count, piece, user);
+    for (int i = 0; i < count; i++) LS_TRY(piece(user, queue, i));
+    return LS_OK;
+}
+
 // --- memory ----------------------------------------------------------------------------------------------------------
 
 ls_status ls_buffer_create(ls_device *device, int64_t bytes, ls_buffer **out) {

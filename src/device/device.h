@@ -123,6 +123,9 @@ typedef struct ls_vector_ops {
 // index: from 0, of the threads that share the work of a kernel.
 typedef void (*ls_thread_fn)(void *user, int index);
 
+// The index-th of some pieces of work of which none waits for another.
+typedef ls_status (*ls_piece_fn)(void *user, ls_queue *queue, int index);
+
 struct ls_device_ops {
     const char *name;
     const char *help;
@@ -146,6 +149,9 @@ struct ls_device_ops {
     // Called by each thread that will run kernels, before its first. `each`, unless NULL, is called in every one of the threads that will
     // share its kernels' work, the calling one included.
     void (*thread_begin)(ls_device *device, ls_thread_fn each, void *user);
+    // `count` pieces of work, shared by the threads that share vector functions in this queue, in any order. The first failure. NULL: the device
+    // has no such threads.
+    ls_status (*each)(ls_queue *queue, int count, ls_piece_fn piece, void *user);
     // For `lockstep bench`: the kernel library's fastest implementation for a spec, over all its algorithms and layouts, by
     // measuring them now. What it is compared with must not depend on it. NULL: this device has no library to search.
     ls_status (*fastest)(ls_device *device, const ls_kernel_spec *spec, ls_kernel **out);
@@ -216,6 +222,8 @@ static inline ls_status ls_event_synchronize(ls_event *event) {
 static inline ls_status ls_apply(ls_queue *queue, const ls_formula_call *call, const ls_span *x, int count, int64_t n) {
     return ls__vector(queue)->apply(queue, call->formula, call->arguments, call->argument_bytes, x, count, n);
 }
+// Pieces of work that take one thread each, side by side where the queue's thread has others (ops->each), else one after the other.
+ls_status ls_each(ls_queue *queue, int count, ls_piece_fn piece, void *user);
 static inline ls_status ls_kernel_run(ls_kernel *kernel, ls_queue *queue, const ls_span args[LS_ARG_COUNT]) {
     return kernel->ops->run(kernel, queue, args);
 }

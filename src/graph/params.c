@@ -113,28 +113,36 @@ ls_status ls__params_want(ls_params *p, int index, const ls_layout *layout, int 
     return LS_OK;
 }
 
-static ls_status refresh_copy(ls_params *p, ls_queue *queue, ls_span weights, ls_span copies, ls_param_copy *c) {
-    ls_span args[LS_ARG_COUNT] = {[LS_ARG_X] = ls_span_at(weights, p->place[c->param].offset * 4),
-                                  [LS_ARG_Y] = ls_span_at(copies, c->offset),
+// Copies part, part + parts, ... of the parameters that lie in [begin, end), apart from those that reach into [low, high).
+typedef struct refreshing {
+    const ls_params *params;
+    ls_span weights, copies;
+    int part, parts;
+    int64_t begin, end, low, high;
+} refreshing;
+
+static ls_status refresh_copy(void *user, ls_queue *queue, int index) {
+    const refreshing *r = user;
+    const ls_params *p = r->params;
+    const ls_param_copy *c = &p->copies[r->part + index * r->parts];
+    const ls_param_place *place = &p->place[c->param];
+    int64_t first = place->offset, last = first + place->layout->bytes / (int64_t)sizeof(float);
+    if (first >= r->end || last <= r->begin || (r->low < r->high && last > r->low && first < r->high)) return LS_OK;
+    ls_span args[LS_ARG_COUNT] = {[LS_ARG_X] = ls_span_at(r->weights, first * 4),
+                                  [LS_ARG_Y] = ls_span_at(r->copies, c->offset),
                                   [LS_ARG_SCRATCH] = {c->scratch, 0}};
     return ls_kernel_run(c->reorder, queue, args);
 }
 
-ls_status ls_params_refresh(ls_params *p, ls_queue *queue, ls_span weights, ls_span copies, int part, int parts) {
-    for (int i = part; i < p->copy_count; i += parts) LS_TRY(refresh_copy(p, queue, weights, copies, &p->copies[i]));
-    return LS_OK;
-}
-
 ls_status ls_params_refresh_some(ls_params *p, ls_queue *queue, ls_span weights, ls_span copies, int64_t begin,
                                  int64_t end, int64_t low, int64_t high, int part, int parts) {
-    for (int i = part; i < p->copy_count; i += parts) {
-        ls_param_copy *c = &p->copies[i];
-        int64_t first = p->place[c->param].offset,
-                last = first + p->place[c->param].layout->bytes / (int64_t)sizeof(float);
-        if (first < end && last > begin && (low >= high || last <= low || first >= high))
-            LS_TRY(refresh_copy(p, queue, weights, copies, c));
-    }
-    return LS_OK;
+    refreshing r = {p, weights, copies, part, parts, begin, end, low, high};
+    int count = part < p->copy_count ? (p->copy_count - part + parts - 1) / parts : 0;
+    return ls_each(queue, count, refresh_copy, &r);
+}
+
+ls_status ls_params_refresh(ls_params *p, ls_queue *queue, ls_span weights, ls_span copies, int part, int parts) {
+    return ls_params_refresh_some(p, queue, weights, copies, 0, p->used, 0, 0, part, parts);
 }
 
 // Room on the device for `bytes`, and behind them for a kernel's scratch.

@@ -336,6 +336,19 @@ static void thread_begin(ls_device *device, ls_thread_fn each, void *user) {
     }
 }
 
+static ls_status each(ls_queue *queue, int count, ls_piece_fn piece, void *user) {
+    ls_status status = LS_OK;
+#pragma omp parallel for num_threads(queue->threads) schedule(dynamic, 1)
+    for (int i = 0; i < count; i++) {
+        ls_status done = piece(user, queue, i);
+        if (done != LS_OK) {
+#pragma omp atomic write
+            status = done;
+        }
+    }
+    return status == LS_OK ? LS_OK : LS_FAIL(status, "one of %d pieces of work that threads share failed", count);
+}
+
 const ls_device_ops ls_device_cpu = {
     .name = "cpu",
     .help = "oneDNN kernels and vector loops",
@@ -351,6 +364,7 @@ const ls_device_ops ls_device_cpu = {
     .kernel_create = kernel_create,
     .reorder_create = ls__cpu_reorder_create,
     .thread_begin = thread_begin,
+    .each = each,
     .fastest = ls__cpu_fastest,
     .limits = ls__cpu_limits,
 };

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "device/cpu/cpu.h"
+#include "device/cpu/reorder_pairs.h"
 
 static ls_status direct(ls_cpu *cpu, ls_md from, ls_md to, ls_kernel **out) {
     dnnl_primitive_attr_t attr = ls__attr_create(NULL, 0);
@@ -181,8 +181,7 @@ static ls_status between(ls_cpu *cpu, ls_md from, ls_md to, ls_kernel **out) {
     return status == LS_STATUS_UNSUPPORTED ? detour(cpu, from, to, out) : status;
 }
 
-ls_status ls__cpu_reorder_create(ls_device *device, const ls_layout *from, const ls_layout *to, ls_kernel **out) {
-    ls_cpu *cpu = (ls_cpu *)device;
+static ls_status by_library(ls_cpu *cpu, const ls_layout *from, const ls_layout *to, ls_kernel **out) {
     ls_md from_groups, to_groups = NULL;
     ls_status status = in_groups(from, to, &from_groups);
     if (status == LS_OK) status = in_groups(to, from, &to_groups);
@@ -190,7 +189,13 @@ ls_status ls__cpu_reorder_create(ls_device *device, const ls_layout *from, const
         status = between(cpu, from_groups ? from_groups : from->native, to_groups ? to_groups : to->native, out);
     ls__md_destroy(from_groups);
     ls__md_destroy(to_groups);
-    if (status == LS_OK) status = share(cpu, from, to, out);
+    return status == LS_OK ? share(cpu, from, to, out) : status;
+}
+
+ls_status ls__cpu_reorder_create(ls_device *device, const ls_layout *from, const ls_layout *to, ls_kernel **out) {
+    ls_cpu *cpu = (ls_cpu *)device;
+    ls_status status = ls__reorder_pairs_create(cpu, from, to, out);
+    if (status == LS_OK && !*out) status = by_library(cpu, from, to, out);
     if (status != LS_OK) return ls__fail_passed(status, __FILE__, __LINE__);
     (*out)->layout[LS_ARG_X] = from;
     (*out)->layout[LS_ARG_Y] = to;
