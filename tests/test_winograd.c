@@ -43,7 +43,7 @@ static void solve(const ls_winograd_loops *loops, problem *p, int flipped, const
         patch.block[i] = 16;
     }
     loops->filters(p->w[0], LANES, flipped, p->u[0], LANES);
-    loops->patch(&patch, 0, LANES / 16, p->v[0], LANES);
+    loops->patch(&patch, LS_WINOGRAD_ALL, 0, LANES / 16, p->v[0], LANES);
     for (int i = 0; i < LS_WINOGRAD; i++)
         for (int l = 0; l < LANES; l++) p->m[i][l] = ls_bf16_to_float(p->u[i][l]) * ls_bf16_to_float(p->v[i][l]);
     ls_conv2d_ending e = {.dtype = LS_DTYPE_F32, .to = p->y, .bias = p->bias};
@@ -91,11 +91,38 @@ static void both_forms_have_the_same_bits(void **state) {
         static ls_bf16 pairs[2][LS_WINOGRAD][2 * LANES];
         static float dw[2][9][LANES];
         for (int i = 0; i < 2; i++) {
-            loops[i]->gradients(one.d[0], places, LANES / 16, pairs[i][0], 32, 2 * LANES);
+            loops[i]->gradients(one.d[0], places, LS_WINOGRAD_ALL, LANES / 16, pairs[i][0], 32, 2 * LANES);
             loops[i]->weights(one.m[0], LANES, LANES, dw[i][0], LANES);
         }
         assert_memory_equal(pairs[0], pairs[1], sizeof pairs[0]);
         assert_memory_equal(dw[0], dw[1], sizeof dw[0]);
+    }
+}
+
+// Each half writes its rows and no others.
+static void halves_are_the_whole(void **state) {
+    static const ls_winograd_rows halves[] = {LS_WINOGRAD_UPPER, LS_WINOGRAD_LOWER};
+    const ls_winograd_loops *loops[] = {ls__winograd_loops(), ls__winograd_loops_of_bf16()};
+    const ls_winograd_place places[2] = {whole_place, {{4 * LANES, -1, 5 * LANES, 0}, 16}};
+    ls_winograd_patch patch = {.block = {0}};
+    static problem p;
+    draw_problem(&p, 0);
+    for (int i = 0; i < LS_WINOGRAD; i++) {
+        patch.pixel[i] = p.d[i];
+        patch.block[i] = 16;
+    }
+    for (int l = 0; l < 2 && loops[l]; l++) {
+        static ls_bf16 all[LS_WINOGRAD][3 * LANES], half[LS_WINOGRAD][3 * LANES];
+        loops[l]->patch(&patch, LS_WINOGRAD_ALL, 0, LANES / 16, all[0], 3 * LANES);
+        loops[l]->gradients(p.d[0], places, LS_WINOGRAD_ALL, LANES / 16, all[0] + LANES, 32, 3 * LANES);
+        for (int h = 0; h < 2; h++) {
+            memset(half, 0xFF, sizeof half);
+            loops[l]->patch(&patch, halves[h], 0, LANES / 16, half[0], 3 * LANES);
+            loops[l]->gradients(p.d[0], places, halves[h], LANES / 16, half[0] + LANES, 32, 3 * LANES);
+            assert_memory_equal(half[8 * h], all[8 * h], sizeof half / 2);
+            const ls_bf16 *other = half[8 - 8 * h];
+            for (size_t i = 0; i < sizeof half / 2 / sizeof *other; i++) assert_int_equal(other[i], 0xFFFF);
+        }
     }
 }
 
@@ -121,7 +148,8 @@ static void weight_gradients_of_small_whole_numbers_are_exact(void **state) {
                         dy[h][y][l] = ls_float_to_bf16(outside ? 0 : (float)(draw() % 9) - 4);
                 }
             }
-            loops[i]->gradients(dy[0][0], places, LANES / 16, pairs[0][0][0], 16 * PATCHES, LANES * PATCHES);
+            loops[i]->gradients(dy[0][0], places, LS_WINOGRAD_ALL, LANES / 16, pairs[0][0][0], 16 * PATCHES,
+                                LANES * PATCHES);
             for (int w = 0; w < LS_WINOGRAD; w++)
                 for (int l = 0; l < LANES; l++)
                     for (int h = 0; h < PATCHES; h++)
@@ -256,6 +284,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_whole_numbers_are_exact),
         cmocka_unit_test(both_forms_have_the_same_bits),
+        cmocka_unit_test(halves_are_the_whole),
         cmocka_unit_test(weight_gradients_of_small_whole_numbers_are_exact),
         cmocka_unit_test(what_lies_outside_is_left_alone),
         cmocka_unit_test(convolutions_of_either_form),

@@ -51,7 +51,7 @@ static void transform_patches(const rows_kernel *k, const ls_bf16 *from, int64_t
     for (int64_t r = 0; r < count; r++) {
         ls_winograd_patch patch;
         ls__winograd_find_patch(&k->grid, from, first + r, &patch);
-        k->loops->patch(&patch, 0, channels / LS_TILE, v + r * channels, k->v_position);
+        k->loops->patch(&patch, LS_WINOGRAD_ALL, 0, channels / LS_TILE, v + r * channels, k->v_position);
     }
     int64_t beyond = ls_round_up(count, LS_TILE) - count;
     for (int i = 0; i < LS_WINOGRAD; i++)

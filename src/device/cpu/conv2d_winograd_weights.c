@@ -1,6 +1,10 @@
 // Weight gradients: numbers p of transformed patches of X, turned over, are a matrix (channels, patches), those of the 2 x 2 pixels of DY that
 // belong to them one of (patches, filters), and what their product is, added up over all patches from the first to the last, becomes DW. Some
 // dozens of patches are transformed at a time, by all threads; then each multiplies other rows of other numbers p. So threads do not show.
+//
+// A thread multiplies what it has transformed as far as that goes: the first of them the upper rows of the 4 x 4 numbers, the last the lower
+// ones. For cores may have no cache together, and one that writes what the other has written last waits for it. It does so as well where it
+// only seems to: writing one number after the other, a core fetches those that would follow. So the halves of V and D lie apart.
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +13,11 @@
 #include "device/cpu/bias_sums.h"
 #include "device/cpu/conv2d_winograd_impl.h"
 
+// How the 16 matrices lie: elements from one to the next, and so many more from the eighth to the ninth.
+typedef struct numbers {
+    int64_t position, apart;
+} numbers;
+
 typedef struct weights_kernel {
     ls_kernel base;
     const ls_tile_ops *tiles;
@@ -16,60 +25,87 @@ typedef struct weights_kernel {
     ls_winograd_grid grid;  // of X and DY
     ls_bias_sums bias;
     int has_bias, threads;
-    int64_t once;                                // patches that are transformed at a time
-    int64_t v_position, d_position, m_position;  // elements from one of the 16 matrices to the next
-    int64_t v_bytes, d_bytes, m_bytes;           // scratch
+    int64_t once;        // patches that are transformed at a time
+    numbers v, d;        // transformed patches of X and DY
+    int64_t m_position;  // elements from one of the 16 matrices of sums to the next
+    int64_t d_at, m_at;  // bytes of the scratch, which begins with V
 } weights_kernel;
 
 enum {
     AT_ONCE = LS_TILE_DEPTH,   // patches that a thread transforms: as deep as a tile
     BLOCKS = 4,                // of 16 channels of X that it does so with
     TOGETHER_BYTES = 4 << 20,  // of transformed numbers, where there are several threads
+    HALF = LS_WINOGRAD / 2,
+    PAD = 4,  // matrices of D that halves lie apart
 };
 
+static int64_t number_at(const numbers *n, int64_t p) { return p * n->position + (p < HALF ? 0 : n->apart); }
+
+static ls_winograd_rows rows_of(int halves, int64_t half) {
+    return halves == 1 ? LS_WINOGRAD_ALL : half == 0 ? LS_WINOGRAD_UPPER : LS_WINOGRAD_LOWER;
+}
+
+// The 16 pixels of a patch are 4 of its own and 12 of others.
+static void prefetch(const ls_winograd_patch *p, int64_t block) {
+    static const int own[] = {5, 6, 9, 10};
+    for (int i = 0; i < 4; i++) __builtin_prefetch(p->pixel[own[i]] + block * p->block[own[i]]);
+}
+
 // 16 channels of AT_ONCE patches: (16, channels, patches).
-static void turn_block(const weights_kernel *k, const ls_winograd_patch patches[AT_ONCE], int64_t count, int64_t block,
-                       ls_bf16 *v) {
+static void turn_block(const weights_kernel *k, const ls_winograd_patch patches[AT_ONCE], int64_t count,
+                       ls_winograd_rows rows, int64_t block, ls_bf16 *v) {
     ls_bf16 straight[LS_WINOGRAD][AT_ONCE][LS_TILE];
     const ls_bf16 *row[AT_ONCE];
     if (count < AT_ONCE) memset(straight, 0, sizeof straight);
-    for (int64_t r = 0; r < count; r++) k->loops->patch(&patches[r], block, 1, straight[0][r], AT_ONCE * LS_TILE);
-    for (int i = 0; i < LS_WINOGRAD; i++) {
+    for (int64_t r = 0; r < count; r++) {
+        prefetch(&patches[r], block + 1);
+        k->loops->patch(&patches[r], rows, block, 1, straight[0][r], AT_ONCE * LS_TILE);
+    }
+    for (int i = rows == LS_WINOGRAD_LOWER ? HALF : 0; i < (rows == LS_WINOGRAD_UPPER ? HALF : LS_WINOGRAD); i++) {
         for (int r = 0; r < AT_ONCE; r++) row[r] = straight[i][r];
-        ls__tile_transpose(v + i * k->v_position + block * LS_TILE * k->once, k->once, row, 1);
+        ls__tile_transpose(v + number_at(&k->v, i) + block * LS_TILE * k->once, k->once, row, 1);
     }
 }
 
 // Blocks from `block` on of patches [first, first + AT_ONCE) of X. Beyond the last patch there are zeros.
-static void turn_patches(const weights_kernel *k, const ls_bf16 *x, int64_t first, int64_t block, ls_bf16 *v) {
+static void turn_patches(const weights_kernel *k, const ls_bf16 *x, int64_t first, ls_winograd_rows rows, int64_t block,
+                         ls_bf16 *v) {
     ls_winograd_patch patches[AT_ONCE];
     int64_t left = ls__winograd_patches(&k->grid) - first, count = left < 0 ? 0 : left < AT_ONCE ? left : AT_ONCE;
     int64_t blocks = k->grid.from.channels / LS_TILE, end = block + BLOCKS < blocks ? block + BLOCKS : blocks;
     for (int64_t r = 0; r < count; r++) ls__winograd_find_patch(&k->grid, x, first + r, &patches[r]);
-    for (; block < end; block++) turn_block(k, patches, count, block, v);
+    for (; block < end; block++) turn_block(k, patches, count, rows, block, v);
 }
 
 // All filters of AT_ONCE patches of DY, in pairs: tiles (16, columns) that lie d_column from each other.
-static void pair_gradients(const weights_kernel *k, const ls_bf16 *dy, int64_t first, ls_bf16 *d) {
+static void pair_gradients(const weights_kernel *k, const ls_bf16 *dy, int64_t first, ls_winograd_rows rows,
+                           ls_bf16 *d) {
     int64_t all = ls__winograd_patches(&k->grid), column = k->once / AT_ONCE * LS_TILE_SIZE;
+    if (rows == LS_WINOGRAD_LOWER) d += k->d.apart;
     for (int64_t r = 0; r < AT_ONCE; r += 2) {
         ls_winograd_place places[2];
         for (int i = 0; i < 2; i++)
             places[i] = first + r + i < all ? ls__winograd_find_place(&k->grid, first + r + i)
                                             : (ls_winograd_place){{-1, -1, -1, -1}, 0};
-        k->loops->gradients(dy, places, k->grid.to.channels / LS_TILE, d + r * LS_TILE, column, k->d_position);
+        k->loops->gradients(dy, places, rows, k->grid.to.channels / LS_TILE, d + r * LS_TILE, column, k->d.position);
     }
 }
 
 // Transforms patches [first, first + once).
 static void transform(const weights_kernel *k, const ls_bf16 *x, const ls_bf16 *dy, int64_t first, ls_bf16 *v,
                       ls_bf16 *d) {
-    int64_t groups = k->once / AT_ONCE, parts = (k->grid.from.channels / LS_TILE + BLOCKS - 1) / BLOCKS;
+    int64_t groups = k->once / AT_ONCE, parts = groups * ((k->grid.from.channels / LS_TILE + BLOCKS - 1) / BLOCKS);
+    int halves = k->threads > 1 ? 2 : 1;
 #pragma omp for schedule(static) nowait
-    for (int64_t i = 0; i < groups * parts; i++)
-        turn_patches(k, x, first + i % groups * AT_ONCE, i / groups * BLOCKS, v + i % groups * AT_ONCE);
+    for (int64_t i = 0; i < halves * parts; i++) {
+        int64_t part = i % parts, group = part % groups * AT_ONCE;
+        turn_patches(k, x, first + group, rows_of(halves, i / parts), part / groups * BLOCKS, v + group);
+    }
 #pragma omp for schedule(static)
-    for (int64_t g = 0; g < groups; g++) pair_gradients(k, dy, first + g * AT_ONCE, d + g * LS_TILE_SIZE);
+    for (int64_t i = 0; i < halves * groups; i++) {
+        int64_t group = i % groups;
+        pair_gradients(k, dy, first + group * AT_ONCE, rows_of(halves, i / groups), d + group * LS_TILE_SIZE);
+    }
 }
 
 // Adds the products of `count` patches to M: (16, channels, filters).
@@ -78,7 +114,7 @@ static void multiply(const weights_kernel *k, const ls_bf16 *v, const ls_bf16 *d
 #pragma omp for schedule(static)
     for (int64_t i = 0; i < LS_WINOGRAD * blocks; i++) {
         int64_t p = i / blocks, channel = i % blocks * LS_WINOGRAD_BLOCK;
-        ls_tile_block b = {.a = v + p * k->v_position + channel * k->once,
+        ls_tile_block b = {.a = v + number_at(&k->v, p) + channel * k->once,
                            .a_row = k->once,
                            .a_step = LS_TILE_DEPTH,
                            .b_column = k->once / AT_ONCE * LS_TILE_SIZE,
@@ -89,7 +125,7 @@ static void multiply(const weights_kernel *k, const ls_bf16 *v, const ls_bf16 *d
                            .columns = 2,
                            .add = add};
         for (int64_t f = 0; f < filters; f += LS_WINOGRAD_BLOCK) {
-            b.b = d + p * k->d_position + f / LS_TILE * b.b_column;
+            b.b = d + number_at(&k->d, p) + f / LS_TILE * b.b_column;
             b.c = m + p * k->m_position + channel * filters + f;
             k->tiles->multiply(&b);
         }
@@ -97,8 +133,8 @@ static void multiply(const weights_kernel *k, const ls_bf16 *v, const ls_bf16 *d
 }
 
 static void run_team(const weights_kernel *k, const ls_bf16 *x, const ls_bf16 *dy, char *scratch, float *dw) {
-    ls_bf16 *v = (ls_bf16 *)(void *)scratch, *d = (ls_bf16 *)(void *)(scratch + k->v_bytes);
-    float *m = (float *)(void *)(scratch + k->v_bytes + k->d_bytes);
+    ls_bf16 *v = (ls_bf16 *)(void *)scratch, *d = (ls_bf16 *)(void *)(scratch + k->d_at);
+    float *m = (float *)(void *)(scratch + k->m_at);
     int64_t channels = k->grid.from.channels, filters = k->grid.to.channels, all = ls__winograd_patches(&k->grid);
     ls_tile_state before;
     k->tiles->begin(&before);
@@ -142,13 +178,18 @@ static void plan(ls_cpu *cpu, const ls_kernel_spec *spec, weights_kernel *k) {
     k->once = channels * filters > 128 * 128 ? 128 : 256;
     if (k->threads > 1) k->once = TOGETHER_BYTES / (LS_WINOGRAD * 2 * (channels + filters)) / AT_ONCE * AT_ONCE;
     if (k->once < AT_ONCE) k->once = AT_ONCE;
-    k->v_position = channels * k->once + LS_WINOGRAD_APART;
-    k->d_position = filters * k->once + LS_WINOGRAD_APART;
+    int halves = k->threads > 1 ? 2 : 1;
+    k->v.position = channels * k->once + LS_WINOGRAD_APART;
+    k->d.position = filters * k->once + LS_WINOGRAD_APART;
     k->m_position = channels * filters + LS_WINOGRAD_APART;
-    k->v_bytes = ls_round_up(LS_WINOGRAD * k->v_position * 2, LS_ALIGN);
-    k->d_bytes = ls_round_up(LS_WINOGRAD * k->d_position * 2, LS_ALIGN);
-    k->m_bytes = ls_round_up(LS_WINOGRAD * k->m_position * (int64_t)sizeof(float), LS_ALIGN);
-    k->base.scratch_bytes = k->v_bytes + k->d_bytes + k->m_bytes;
+    int64_t v = LS_WINOGRAD / halves * k->v.position, d = (LS_WINOGRAD / halves + PAD) * k->d.position;  // of a half
+    if (halves > 1) {
+        k->v.apart = v + d - HALF * k->v.position;
+        k->d.apart = v + d - HALF * k->d.position;
+    }
+    k->d_at = v * 2;
+    k->m_at = ls_round_up(halves * (v + d) * 2, LS_ALIGN);
+    k->base.scratch_bytes = k->m_at + ls_round_up(LS_WINOGRAD * k->m_position * (int64_t)sizeof(float), LS_ALIGN);
     k->base.tiles = LS_WINOGRAD * channels / LS_WINOGRAD_BLOCK;
     if (!k->has_bias) return;
     k->bias = ls__bias_sums(cpu, spec->y[0].shape, LS_DTYPE_BF16, block);

@@ -6,14 +6,14 @@ LS_CLONES static void any_filters(const ls_bf16 *w, int64_t count, int flipped, 
     filters(w, count, flipped, u, position);
 }
 
-LS_CLONES static void any_patch(const ls_winograd_patch *p, int64_t first, int64_t blocks, ls_bf16 *v,
-                                int64_t position) {
-    patch(p, first, blocks, v, position);
+LS_CLONES static void any_patch(const ls_winograd_patch *p, ls_winograd_rows rows, int64_t first, int64_t blocks,
+                                ls_bf16 *v, int64_t position) {
+    patch(p, rows, first, blocks, v, position);
 }
 
-LS_CLONES static void any_gradients(const ls_bf16 *dy, const ls_winograd_place places[2], int64_t blocks, ls_bf16 *d,
-                                    int64_t column, int64_t position) {
-    gradients(dy, places, blocks, d, column, position);
+LS_CLONES static void any_gradients(const ls_bf16 *dy, const ls_winograd_place places[2], ls_winograd_rows rows,
+                                    int64_t blocks, ls_bf16 *d, int64_t column, int64_t position) {
+    gradients(dy, places, rows, blocks, d, column, position);
 }
 
 LS_CLONES static void any_weights(const float *m, int64_t position, int64_t count, float *dw, int64_t tap) {

@@ -27,16 +27,20 @@ typedef struct ls_winograd_place {
     int64_t pixel[4], block;
 } ls_winograd_place;
 
+// Which of the four rows of numbers are written.
+typedef enum ls_winograd_rows { LS_WINOGRAD_ALL, LS_WINOGRAD_UPPER, LS_WINOGRAD_LOWER } ls_winograd_rows;
+
 // Of every element that is written, number p of the 16 lies p * position elements behind the first.
 typedef struct ls_winograd_loops {
     // G g G' of `count` (a multiple of 16) neighbouring weights, whose taps are `count` elements from each other; flipped: tap 8 is the first.
     void (*filters)(const ls_bf16 *w, int64_t count, int flipped, ls_bf16 *u, int64_t position);
     // B' d B of so many blocks of 16 channels, from block `first` on.
-    void (*patch)(const ls_winograd_patch *patch, int64_t first, int64_t blocks, ls_bf16 *v, int64_t position);
+    void (*patch)(const ls_winograd_patch *patch, ls_winograd_rows rows, int64_t first, int64_t blocks, ls_bf16 *v,
+                  int64_t position);
     // A dy A' of the pixels of two patches of DY, for so many blocks of 16 filters, which become pairs: element 2 f of what is written is the first
     // patch's of filter f, 2 f + 1 the second's. Blocks are written `column` elements from each other; pixels that lie outside count as zeros.
-    void (*gradients)(const ls_bf16 *dy, const ls_winograd_place places[2], int64_t blocks, ls_bf16 *d, int64_t column,
-                      int64_t position);
+    void (*gradients)(const ls_bf16 *dy, const ls_winograd_place places[2], ls_winograd_rows rows, int64_t blocks,
+                      ls_bf16 *d, int64_t column, int64_t position);
     // G' m G of `count` (a multiple of 16) neighbouring sums: their taps are written `tap` elements from each other.
     void (*weights)(const float *m, int64_t position, int64_t count, float *dw, int64_t tap);
     // A' m A of so many blocks of 16 columns, from column `column` of the result on.

@@ -31,7 +31,13 @@ LS_INLINE void filters(const ls_bf16 *w, int64_t count, int flipped, ls_bf16 *u,
     for (int64_t i = 0; i < count; i += 16) filters_16(w + i, count, flipped, u + i, position);
 }
 
-LS_INLINE void patch(const ls_winograd_patch *p, int64_t first, int64_t blocks, ls_bf16 *v, int64_t position) {
+// Number i of B' d.
+LS_INLINE v16f patch_row(int i, const v16f d[4]) {
+    return i == 0 ? d[0] - d[2] : i == 1 ? d[1] + d[2] : i == 2 ? d[2] - d[1] : d[1] - d[3];
+}
+
+LS_INLINE void patch_rows(const ls_winograd_patch *p, int begin, int end, int64_t first, int64_t blocks, ls_bf16 *v,
+                          int64_t position) {
     for (int64_t b = 0; b < blocks; b++) {
         v16f t[LS_WINOGRAD];
 #pragma GCC unroll 4
@@ -40,21 +46,27 @@ LS_INLINE void patch(const ls_winograd_patch *p, int64_t first, int64_t blocks, 
 #pragma GCC unroll 4
             for (int i = 0; i < 4; i++)
                 d[i] = load16(LS_DTYPE_BF16, p->pixel[4 * i + j], (first + b) * p->block[4 * i + j]);
-            t[j] = d[0] - d[2];
-            t[4 + j] = d[1] + d[2];
-            t[8 + j] = d[2] - d[1];
-            t[12 + j] = d[1] - d[3];
+#pragma GCC unroll 4
+            for (int i = begin; i < end; i++) t[4 * i + j] = patch_row(i, d);
         }
 #pragma GCC unroll 4
-        for (int i = 0; i < 4; i++) {
+        for (int i = begin; i < end; i++) {
             const v16f *d = t + 4 * i;
             ls_bf16 *to = v + b * 16 + 4 * i * position;
-            store16(LS_DTYPE_BF16, to, 0, d[0] - d[2]);
-            store16(LS_DTYPE_BF16, to, position, d[1] + d[2]);
-            store16(LS_DTYPE_BF16, to, 2 * position, d[2] - d[1]);
-            store16(LS_DTYPE_BF16, to, 3 * position, d[1] - d[3]);
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; j++) store16(LS_DTYPE_BF16, to, j * position, patch_row(j, d));
         }
     }
+}
+
+LS_INLINE void patch(const ls_winograd_patch *p, ls_winograd_rows rows, int64_t first, int64_t blocks, ls_bf16 *v,
+                     int64_t position) {
+    if (rows == LS_WINOGRAD_ALL)
+        patch_rows(p, 0, 4, first, blocks, v, position);
+    else if (rows == LS_WINOGRAD_UPPER)
+        patch_rows(p, 0, 2, first, blocks, v, position);
+    else
+        patch_rows(p, 2, 4, first, blocks, v, position);
 }
 
 // Two vectors of 16 numbers, rounded, in turn.
@@ -69,8 +81,13 @@ LS_INLINE void store_pairs(ls_bf16 *to, v16f even, v16f odd) {
     memcpy(to, &pairs, sizeof pairs);
 }
 
-LS_INLINE void gradients(const ls_bf16 *dy, const ls_winograd_place places[2], int64_t blocks, ls_bf16 *d,
-                         int64_t column, int64_t position) {
+// Number i of A dy.
+LS_INLINE v16f gradient_row(int i, const v16f y[2]) {
+    return i == 0 ? y[0] : i == 1 ? y[0] + y[1] : i == 2 ? y[0] - y[1] : -y[1];
+}
+
+LS_INLINE void gradient_rows(const ls_bf16 *dy, const ls_winograd_place places[2], int begin, int end, int64_t blocks,
+                             ls_bf16 *d, int64_t column, int64_t position) {
     for (int64_t b = 0; b < blocks; b++) {
         v16f t[2][8];  // (4, 2)
 #pragma GCC unroll 2
@@ -83,21 +100,27 @@ LS_INLINE void gradients(const ls_bf16 *dy, const ls_winograd_place places[2], i
                     int64_t at = places[h].pixel[2 * i + j];
                     y[i] = at < 0 ? (v16f){0} : load16(LS_DTYPE_BF16, dy, at + b * places[h].block);
                 }
-                t[h][j] = y[0];
-                t[h][2 + j] = y[0] + y[1];
-                t[h][4 + j] = y[0] - y[1];
-                t[h][6 + j] = -y[1];
+#pragma GCC unroll 4
+                for (int i = begin; i < end; i++) t[h][2 * i + j] = gradient_row(i, y);
             }
 #pragma GCC unroll 4
-        for (int i = 0; i < 4; i++) {
-            v16f *even = t[0] + 2 * i, *odd = t[1] + 2 * i;
+        for (int i = begin; i < end; i++) {
+            const v16f *even = t[0] + 2 * i, *odd = t[1] + 2 * i;
             ls_bf16 *to = d + b * column + 4 * i * position;
-            store_pairs(to, even[0], odd[0]);
-            store_pairs(to + position, even[0] + even[1], odd[0] + odd[1]);
-            store_pairs(to + 2 * position, even[0] - even[1], odd[0] - odd[1]);
-            store_pairs(to + 3 * position, -even[1], -odd[1]);
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; j++) store_pairs(to + j * position, gradient_row(j, even), gradient_row(j, odd));
         }
     }
+}
+
+LS_INLINE void gradients(const ls_bf16 *dy, const ls_winograd_place places[2], ls_winograd_rows rows, int64_t blocks,
+                         ls_bf16 *d, int64_t column, int64_t position) {
+    if (rows == LS_WINOGRAD_ALL)
+        gradient_rows(dy, places, 0, 4, blocks, d, column, position);
+    else if (rows == LS_WINOGRAD_UPPER)
+        gradient_rows(dy, places, 0, 2, blocks, d, column, position);
+    else
+        gradient_rows(dy, places, 2, 4, blocks, d, column, position);
 }
 
 LS_INLINE void weights(const float *m, int64_t position, int64_t count, float *dw, int64_t tap) {
