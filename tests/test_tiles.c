@@ -277,54 +277,6 @@ static void large_convolutions(void **state) {
     check_bf16(conv(40, 6, 6, 16, &(ls_conv2d_attrs){.filters = 32, .kernel = {7, 7}, .padding = LS_PADDING_SAME}));
 }
 
-// --- between layouts -------------------------------------------------------------------------------------------------
-
-// 5 samples for 3 threads, in whole blocks of channels and not.
-static void copies_are_shared(void **state) {
-    enum { N = 5, PLANE = 24 * 24 };
-    for (int channels = 33; channels <= 48; channels += 15) {
-        ls_shape shape = LS_SHAPE(N, 24, 24, channels);
-        ls_device *const devices[] = {cpu, more};
-        const ls_layout *from, *to;
-        ls_buffer *x, *y[2];
-        for (int i = 0; i < 2; i++) {
-            ls_kernel *k;
-            ls_queue *queue;
-            ls_device *d = devices[i];
-            assert_int_equal(ls__cpu_layout_tag((ls_cpu *)d, shape, LS_DTYPE_BF16, 0, dnnl_nhwc, &from), LS_OK);
-            assert_int_equal(ls__cpu_layout_tag((ls_cpu *)d, shape, LS_DTYPE_BF16, 0, dnnl_nChw16c, &to), LS_OK);
-            if (i == 0) {
-                assert_int_equal(ls_buffer_create(d, from->bytes, &x), LS_OK);
-                for (int64_t e = 0; e < from->bytes / 2; e++)
-                    ((ls_bf16 *)x->memory)[e] = ls_float_to_bf16((float)(e % 1021));
-            }
-            assert_int_equal(ls_buffer_create(d, to->bytes, &y[i]), LS_OK);
-            memset(y[i]->memory, 0xFF, (size_t)to->bytes);
-            assert_int_equal(d->ops->reorder_create(d, from, to, &k), LS_OK);
-            assert_int_equal(ls_queue_create(d, &queue), LS_OK);
-            ls_buffer *scratch;
-            assert_int_equal(ls_buffer_create(d, k->scratch_bytes + 1, &scratch), LS_OK);
-            ls_span args[LS_ARG_COUNT] = {[LS_ARG_X] = ls_span_of(x, 0),
-                                          [LS_ARG_Y] = ls_span_of(y[i], 0),
-                                          [LS_ARG_SCRATCH] = ls_span_of(scratch, 0)};
-            assert_int_equal(ls_kernel_run(k, queue, args), LS_OK);
-            ls_queue_destroy(&queue);
-            ls_buffer_destroy(&scratch);
-            ls_kernel_destroy(&k);
-        }
-        assert_memory_equal(y[0]->memory, y[1]->memory, (size_t)to->bytes);
-        const ls_bf16 *plain = (const ls_bf16 *)x->memory, *blocked = (const ls_bf16 *)y[1]->memory;
-        int64_t blocks = (channels + 15) / 16;
-        for (int64_t n = 0; n < N; n++)
-            for (int64_t p = 0; p < PLANE; p++)
-                for (int64_t c = 0; c < channels; c++)
-                    assert_int_equal(blocked[((n * blocks + c / 16) * PLANE + p) * 16 + c % 16],
-                                     plain[(n * PLANE + p) * channels + c]);
-        ls_buffer_destroy(&x);
-        for (int i = 0; i < 2; i++) ls_buffer_destroy(&y[i]);
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_unit_adds_in_the_order_that_is_promised),
@@ -335,7 +287,6 @@ int main(void) {
         cmocka_unit_test(convolutions_of_dots),
         cmocka_unit_test(convolutions_of_the_unit),
         cmocka_unit_test(large_convolutions),
-        cmocka_unit_test(copies_are_shared),
     };
     return cmocka_run_group_tests(tests, setup, ops_teardown);
 }
