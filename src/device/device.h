@@ -44,7 +44,7 @@ struct ls_buffer {
 };
 struct ls_queue {
     ls_device *device;
-    int threads;  // that vector functions may use, where the thread whose queue it is has a team of so many (thread_begin); 0: one
+    int threads;  // that vector functions and ls_each may use, where the thread whose queue it is has a team of so many (thread_begin); 0: one
 };
 struct ls_event {
     ls_device *device;
@@ -149,7 +149,7 @@ struct ls_device_ops {
     // Called by each thread that will run kernels, before its first. `each`, unless NULL, is called in every one of the threads that will
     // share its kernels' work, the calling one included.
     void (*thread_begin)(ls_device *device, ls_thread_fn each, void *user);
-    // `count` pieces of work, shared by the threads that share vector functions in this queue, in any order. The first failure. NULL: the device
+    // `count` pieces of work, shared by the threads that share vector functions in this queue, in any order. The failure that came first; what is left may be done after it. NULL: the device
     // has no such threads.
     ls_status (*each)(ls_queue *queue, int count, ls_piece_fn piece, void *user);
     // For `lockstep bench`: the kernel library's fastest implementation for a spec, over all its algorithms and layouts, by
@@ -192,7 +192,7 @@ static inline void *ls_span_host(ls_span span) {
     return span.buffer ? (char *)span.buffer->memory + span.offset : (void *)0;
 }
 
-// How many threads share vector functions in the queue of a thread that has begun (thread_begin).
+// How many threads share vector functions and ls_each in the queue of a thread that has begun (thread_begin).
 static inline int ls__vector_threads(const ls_device *device) {
     return device->ops->most_threads ? device->options.threads : 1;
 }

@@ -56,9 +56,10 @@ static void turn_block(const weights_kernel *k, const ls_winograd_patch patches[
                        ls_winograd_rows rows, int64_t block, ls_bf16 *v) {
     ls_bf16 straight[LS_WINOGRAD][AT_ONCE][LS_TILE];
     const ls_bf16 *row[AT_ONCE];
+    int more = (block + 1) * LS_TILE < k->grid.from.channels;
     if (count < AT_ONCE) memset(straight, 0, sizeof straight);
     for (int64_t r = 0; r < count; r++) {
-        prefetch(&patches[r], block + 1);
+        if (more) prefetch(&patches[r], block + 1);
         k->loops->patch(&patches[r], rows, block, 1, straight[0][r], AT_ONCE * LS_TILE);
     }
     for (int i = rows == LS_WINOGRAD_LOWER ? HALF : 0; i < (rows == LS_WINOGRAD_UPPER ? HALF : LS_WINOGRAD); i++) {
@@ -178,17 +179,18 @@ static void plan(ls_cpu *cpu, const ls_kernel_spec *spec, weights_kernel *k) {
     k->once = channels * filters > 128 * 128 ? 128 : 256;
     if (k->threads > 1) k->once = TOGETHER_BYTES / (LS_WINOGRAD * 2 * (channels + filters)) / AT_ONCE * AT_ONCE;
     if (k->once < AT_ONCE) k->once = AT_ONCE;
-    int halves = k->threads > 1 ? 2 : 1;
     k->v.position = channels * k->once + LS_WINOGRAD_APART;
     k->d.position = filters * k->once + LS_WINOGRAD_APART;
     k->m_position = channels * filters + LS_WINOGRAD_APART;
-    int64_t v = LS_WINOGRAD / halves * k->v.position, d = (LS_WINOGRAD / halves + PAD) * k->d.position;  // of a half
-    if (halves > 1) {
-        k->v.apart = v + d - HALF * k->v.position;
-        k->d.apart = v + d - HALF * k->d.position;
-    }
+    int64_t v = LS_WINOGRAD * k->v.position, d = LS_WINOGRAD * k->d.position, pad = 0;
     k->d_at = v * 2;
-    k->m_at = ls_round_up(halves * (v + d) * 2, LS_ALIGN);
+    if (k->threads > 1) {  // half of V, half of D, a pad; the same again
+        pad = PAD * k->d.position;
+        k->d_at = v / 2 * 2;
+        k->v.apart = d / 2 + pad;
+        k->d.apart = v / 2 + pad;
+    }
+    k->m_at = ls_round_up((v + d + 2 * pad) * 2, LS_ALIGN);
     k->base.scratch_bytes = k->m_at + ls_round_up(LS_WINOGRAD * k->m_position * (int64_t)sizeof(float), LS_ALIGN);
     k->base.tiles = LS_WINOGRAD * channels / LS_WINOGRAD_BLOCK;
     if (!k->has_bias) return;

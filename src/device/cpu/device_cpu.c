@@ -337,16 +337,20 @@ static void thread_begin(ls_device *device, ls_thread_fn each, void *user) {
 }
 
 static ls_status each(ls_queue *queue, int count, ls_piece_fn piece, void *user) {
+    char failure[512] = "";
     ls_status status = LS_OK;
 #pragma omp parallel for num_threads(queue->threads) schedule(dynamic, 1)
     for (int i = 0; i < count; i++) {
-        ls_status done = piece(user, queue, i);
-        if (done != LS_OK) {
-#pragma omp atomic write
-            status = done;
+        ls_status mine = piece(user, queue, i);
+        if (mine == LS_OK) continue;
+#pragma omp critical
+        if (status == LS_OK) {
+            status = mine;
+            snprintf(failure, sizeof failure, "%s", ls_error_message());
         }
     }
-    return status == LS_OK ? LS_OK : LS_FAIL(status, "one of %d pieces of work that threads share failed", count);
+    if (status != LS_OK) ls__error_set(failure);
+    return status;
 }
 
 const ls_device_ops ls_device_cpu = {

@@ -23,8 +23,9 @@ typedef struct pairs_kernel {
     int deep;
 } pairs_kernel;
 
-// Rounds to bf16, which is left in the upper halves; what is no number is a quiet one.
+// Rounds to bf16, which is left in the upper halves; what is no number is a quiet one, what is denormal zero, as all arithmetic here takes it.
 LS_INLINE v16u round_any(v16u u) {
+    u &= ~(v16u)((v16i)((u & 0x7FFFFFFFu) - 0x00800000u) >> 31) | 0x80000000u;
     v16u nan = (v16u)((v16i)(0x7F800000u - (u & 0x7FFFFFFFu)) >> 31);
     return (round16((v16f)u) & ~nan) | ((u | 0x400000u) & nan);
 }

@@ -6,7 +6,7 @@
 #include "device/cpu/cpu.h"
 
 // For X plain or in blocks of 16 channels and 16 filters, and numbers of both that make whole blocks of Y; *out stays NULL for anything else.
-// Rounds as the library does, to even; what is no number stays none. Errors: OUT_OF_MEMORY, LIBRARY.
+// Rounds as the library does, to even, denormal numbers to zero; what is no number stays none. Errors: OUT_OF_MEMORY, LIBRARY.
 ls_status ls__reorder_pairs_create(ls_cpu *cpu, const ls_layout *from, const ls_layout *to, ls_kernel **out);
 
 #endif
