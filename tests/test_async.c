@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "strategy/async_impl.h"
+#include "async/async_impl.h"
 #include "trainer_fixture.h"
 
 // --- the clerk -------------------------------------------------------------------------------------------------------

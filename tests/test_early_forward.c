@@ -12,7 +12,7 @@
 #include <lockstep/lockstep.h>
 
 #include "graph/plan_impl.h"
-#include "slow_strategy.h"
+#include "slow_engine.h"
 #include "train/context.h"
 #include "train/trainer_impl.h"
 #include "worker_check.h"
@@ -123,9 +123,9 @@ static void train(const job *j, const way *w, int early, int shift, const outcom
     ls_status status = create(j, w, early, &t);
     if (status == LS_STATUS_UNSUPPORTED && strcmp(w->precision, "bf16") == 0) return;
     CHECK_OK(j->comm, status);
-    CHECK(j->comm, ls_strategy_is_early(t->strategy) == early && (t->bucket_count > 1) == (w->bucket_size > 0));
+    CHECK(j->comm, ls_engine_is_early(t->engine) == early && (t->bucket_count > 1) == (w->bucket_size > 0));
     out->there = 1;
-    if (early) slow_strategy(t->strategy);
+    if (early) slow_engine(t->engine);
     clear(j, "/*");
     ls_checkpoint_config checkpoints;
     ls_checkpoint_config_init(&checkpoints);
@@ -167,7 +167,7 @@ static void check_same(const job *j, const outcome *a, const outcome *b) {
     CHECK(j->comm, memcmp(a->val_loss, b->val_loss, sizeof a->val_loss) == 0);
 }
 
-// What a strategy cannot, or is told not to, it does not; nor where the program may use MPI itself between two steps.
+// What an engine cannot, or is told not to, it does not; nor where the program may use MPI itself between two steps.
 static void refused(const job *j) {
     ls_trainer *t;
     ls_train_config c;
@@ -181,7 +181,7 @@ static void refused(const job *j) {
         if (i == 3) j->comm->between = 0;
         CHECK_OK(j->comm, ls_trainer_create(j->context, j->graph, j->data, &c, &t));
         j->comm->between = between;
-        CHECK(j->comm, t->bucket_count > 1 && !ls_strategy_is_early(t->strategy));
+        CHECK(j->comm, t->bucket_count > 1 && !ls_engine_is_early(t->engine));
         CHECK_OK(j->comm, ls_trainer_begin_epoch(t));
         CHECK_OK(j->comm, ls_trainer_step(t, NULL));
         CHECK(j->comm, !t->comm->away.home);
@@ -240,7 +240,7 @@ static void late_readers(const job *in) {
         const way w = {"allreduce", "bf16", 1, 0, early ? 0.001 : 0};
         int count = 0;
         CHECK_OK(j.comm, create(&j, &w, early, &t));
-        CHECK(j.comm, ls_strategy_is_early(t->strategy) == early);
+        CHECK(j.comm, ls_engine_is_early(t->engine) == early);
         if (early) count = make_late(t, late, kernels);
         CHECK(j.comm, !early || count >= 4);
         CHECK_OK(j.comm, ls_trainer_begin_epoch(t));
@@ -267,7 +267,7 @@ static void others(const job *j) {
     CHECK_OK(j->comm, ls_dataset_open(j->context, "digits", &data));
     CHECK_OK(j->comm, ls_exchange_create(j->context, &c, &exchange));
     CHECK_OK(j->comm, create(j, &w, 1, &t));
-    slow_strategy(t->strategy);
+    slow_engine(t->engine);
     CHECK_OK(j->comm, ls_trainer_begin_epoch(t));
     for (int i = 0; i < 3; i++) {
         CHECK_OK(j->comm, ls_trainer_step(t, NULL));
@@ -294,7 +294,7 @@ static void lost(const job *j) {
     FILE *file = fopen(path, "w");
     CHECK(j->comm, file && fputs("what was good", file) >= 0 && fclose(file) == 0);
     CHECK_OK(j->comm, create(j, &w, 1, &t));
-    losing_strategy(t->strategy);
+    losing_engine(t->engine);
     CHECK_OK(j->comm, ls_trainer_begin_epoch(t));
     ls_status status = ls_trainer_step(t, NULL);
     CHECK(j->comm, status == LS_OK || status == LS_STATUS_LIBRARY);

@@ -99,7 +99,7 @@ static void keeps_good(ls_context *context, const ls_graph *graph, ls_dataset *d
     k.folder = folder, k.every_steps = 1, k.every_epochs = 0, k.every_seconds = 0, k.keep = 1;
     CHECK_OK(comm, ls_trainer_checkpoints(t, &k));
     int64_t begin, end;
-    ls_strategy_deal(t->strategy, 24, comm->position, &begin, &end);
+    ls_mesh_deal_lane(ls_engine_mesh(t->engine), 24, comm->position, &begin, &end);
     ls_kernel *kernel = comm->rank == 0 ? break_kernel(t, 0, BACKWARD) : NULL;
     broken.runs = FAILS_AT - 2 * (int)(end - begin);  // the last of the second step
     CHECK(comm, ls_trainer_fit(t, NULL) == LS_STATUS_BAD_DATA);
@@ -258,12 +258,12 @@ static void test_hosts(ls_context *context) {
     CHECK_OK(comm, ls_graph_create("small", LS_SHAPE(28, 28, 1), &graph));
     ls_value x = ls_flatten(graph, ls_graph_input(graph), NULL);
     CHECK_OK(comm, ls_graph_finish(graph, ls_dense(graph, x, &(ls_dense_attrs){.units = 10})));
-    for (const ls_strategy_ops *const *s = ls_strategies(); *s; s++) {
-        ls_roles roles = {.workers = comm->size, .replicas = REPLICAS};
-        if (ls_strategy_assign(*s, &roles) != LS_OK) continue;
+    for (const ls_strategy *s = ls_strategies(); s->name; s++) {
+        ls_mesh roles = ls_mesh_plain(comm->size, REPLICAS, 0);
+        if (ls_strategy_assign(s, comm->size, &roles.servers) != LS_OK) continue;
         for (int worker = 0; worker < comm->size; worker++)
-            for (int replica = 0; replica < REPLICAS && ls_roles_server(&roles, worker) < 0; replica++)
-                fails(context, graph, data, (*s)->name, worker, replica, (worker + replica) % 2 ? BACKWARD : FORWARD);
+            for (int replica = 0; replica < REPLICAS && ls_mesh_server(&roles, worker) < 0; replica++)
+                fails(context, graph, data, s->name, worker, replica, (worker + replica) % 2 ? BACKWARD : FORWARD);
     }
     fails(context, graph, data, "allreduce", comm->size - 1, 1, EVALUATION);
     for (int rank = 0; rank < comm->size; rank++) callbacks_of_one(context, graph, data, rank);

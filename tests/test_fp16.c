@@ -7,7 +7,7 @@
 #include "data/convert.h"
 #include "device/device.h"
 #include "golden_check.h"
-#include "strategy/elements.h"
+#include "step/elements.h"
 
 static float from_bits(uint32_t bits) {
     float f;

@@ -13,7 +13,7 @@
 #include "base/memory.h"
 #include "base/philox.h"
 #include "comm/group.h"
-#include "strategy/tree.h"
+#include "step/tree.h"
 #include "train/context.h"
 #include "worker_check.h"
 

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/philox.h"
-#include "strategy/tree.h"
+#include "step/tree.h"
 
 #define MOST 40
 

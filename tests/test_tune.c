@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
-#include "strategy/strategy.h"
+#include "step/strategies.h"
 #include "train/context.h"
 #include "train/tune.h"
 #include "worker_check.h"
@@ -52,7 +52,7 @@ static void test_rule(ls_comm *comm) {
                  {9, 1024, "direct"},  {10, 64, "direct"},      {12, 64, "halving"},    {12, 256, "direct"},
                  {15, 64, "halving"},  {15, 1 << 19, "direct"}, {16, 16, "halving"},    {16, 1 << 19, "halving"},
                  {24, 256, "halving"}, {999, 1024, "halving"}};
-    const ls_strategy_ops *ops, *tree;
+    const ls_strategy *ops, *tree;
     CHECK_OK(comm, ls_strategy_find("allreduce", &ops));
     CHECK_OK(comm, ls_strategy_find("tree", &tree));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -28,7 +28,7 @@ ls_test(test_calls HOSTS RANKS 2 3 LABELS train)
 ls_test(test_exchange_loop HOSTS RANKS 1 2 3 5 LABELS train)
 ls_test(test_failing_lane HOSTS RANKS 1 2 3 LABELS train)
 ls_test(test_early_forward HOSTS RANKS 1 2 3 LABELS train)
-target_sources(test_early_forward PRIVATE slow_strategy.c)
+target_sources(test_early_forward PRIVATE slow_engine.c)
 if(TARGET lockstep_program)
   # Device ref has no library in it: its bits are the same on every machine, and change only on purpose.
   add_test(NAME train.ref_digests

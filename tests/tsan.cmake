@@ -2,7 +2,7 @@
 # see one process release what another one waits for. (This file is included last, by its name.)
 set(tests test_base test_loader test_feeds test_images test_trainer test_fit test_async test_trace)
 if(LS_WITH_MPI)
-  list(APPEND tests test_strategy.np1 test_early_forward.np1)
+  list(APPEND tests test_steps.np1 test_early_forward.np1)
 endif()
 set_property(TEST ${tests} APPEND PROPERTY LABELS tsan)
 list(TRANSFORM tests REPLACE "\\.np1$" "" OUTPUT_VARIABLE targets)

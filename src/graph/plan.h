@@ -98,24 +98,38 @@ typedef struct ls_feeds {
     ls_span scale;          // a float that the losses' gradients are multiplied by; empty: 1
 } ls_feeds;
 
-// Asked before a step of forward is put into the queue that reads weights or copies of elements [offset, offset + count) of the vector: returns once they
-// may be read.
-typedef void (*ls_weights_needed_fn)(void *user, int64_t offset, int64_t count);
+// Puts forward into the queue: up to the losses and metrics, or the outputs.
+ls_status ls_plan_forward(ls_plan *plan, ls_queue *queue, const ls_feeds *feeds);
 
-// Puts forward into the queue: up to the losses and metrics, or the outputs. `needed` NULL: all weights may be read. Of a training plan; others do not
-// ask.
-ls_status ls_plan_forward(ls_plan *plan, ls_queue *queue, const ls_feeds *feeds, ls_weights_needed_fn needed,
-                          void *user);
+// Which buckets of the vector may be read: where each ends, and a flag of each.
+typedef struct ls_buckets_ready {
+    const int64_t *ends;  // (count)
+    int count;
+    const char *ready;
+} ls_buckets_ready;
 
-// Told when the gradients [offset, offset + count) of the vector are complete and this run reads the weights of that part no more, neither masters nor
-// copies, in ascending order of offset, between which only what is not trained is left out (of which nothing is read any more, either): all that makes
-// and reads them is in the queue.
-typedef void (*ls_bucket_ready_fn)(void *user, int64_t offset, int64_t count);
+// Forward of a training plan, from step *next on, as far as it reads nothing of other buckets, neither masters nor copies; *next becomes where it goes
+// on, or ls_plan_forward_steps.
+ls_status ls_plan_forward_some(ls_plan *plan, ls_queue *queue, const ls_feeds *feeds, const ls_buckets_ready *ready,
+                               int *next);
+int ls_plan_forward_steps(const ls_plan *plan);
+// The buckets in the order in which forward of a training plan reads them first, those that it does not read last: order is (count).
+void ls_plan_forward_order(const ls_plan *plan, const int64_t *ends, int count, int *order);
 
 // Backward of the same input: the gradient of the *sum* of the losses times feeds->scale, and statistics as they are, written to `gradient` (length
 // floats, every element of a parameter that the graph trains overwritten).
-ls_status ls_plan_backward(ls_plan *plan, ls_queue *queue, const ls_feeds *feeds, ls_span gradient,
-                           ls_bucket_ready_fn ready, void *user);
+ls_status ls_plan_backward(ls_plan *plan, ls_queue *queue, const ls_feeds *feeds, ls_span gradient);
+
+// Where a backward is that is put into the queue in parts.
+typedef struct ls_backward {
+    int next;          // step
+    int64_t complete;  // gradients before this one are complete
+} ls_backward;
+ls_backward ls_plan_backward_begin(const ls_plan *plan);
+// Until the gradients [0, end) of the vector are complete and this run reads the weights of that part no more, neither masters nor copies; with all of the
+// vector, to its end.
+ls_status ls_plan_backward_until(ls_plan *plan, ls_queue *queue, const ls_feeds *feeds, ls_span gradient, int64_t end,
+                                 ls_backward *at);
 
 // What was the first in a forward that is no finite number.
 typedef enum ls_found {

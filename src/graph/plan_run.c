@@ -82,57 +82,92 @@ void ls_plan_record(ls_plan *p, ls_trace *trace, int first) {
     p->trace_first = first;
 }
 
-// Who is asked before a step, and told after it; either may be NULL.
-typedef struct run_hooks {
-    ls_weights_needed_fn needed;
-    ls_bucket_ready_fn ready;
-    void *user;
-} run_hooks;
-
-// Steps [begin, end) with each in the trace. The end of one is the beginning of the next, unless a hook came between.
-static ls_status run_recorded(ls_plan *p, int begin, int end, const run_input *run, const run_hooks *hooks) {
+// Steps [begin, end), each in the trace: the end of one is the beginning of the next.
+static ls_status run_recorded(ls_plan *p, int begin, int end, const run_input *run) {
     double since = ls_clock();
     for (int i = begin; i < end; i++) {
-        const ls_plan_step_impl *step = &p->steps[i];
-        if (hooks->needed && step->needs_count) {
-            hooks->needed(hooks->user, step->needs_offset, step->needs_count);
-            since = ls_clock();
-        }
-        LS_TRY(run_step(p, step, run));
+        LS_TRY(run_step(p, &p->steps[i], run));
         double now = ls_clock();
         ls_trace_add(p->trace, p->trace_first + i, 0, since, now);
         since = now;
-        if (hooks->ready && step->ready_count) {
-            hooks->ready(hooks->user, step->ready_offset, step->ready_count);
-            since = ls_clock();
-        }
     }
     return LS_OK;
 }
 
-ls_status ls_plan_forward(ls_plan *p, ls_queue *queue, const ls_feeds *feeds, ls_weights_needed_fn needed, void *user) {
-    run_input run = {queue, feeds, {0}};
-    if (ls_trace_on(p->trace))
-        return run_recorded(p, 0, p->forward_count, &run, &(run_hooks){.needed = needed, .user = user});
+static ls_status run_steps(ls_plan *p, int begin, int end, const run_input *run) {
+    if (ls_trace_on(p->trace)) return run_recorded(p, begin, end, run);
+    for (int i = begin; i < end; i++) LS_TRY(run_step(p, &p->steps[i], run));
+    return LS_OK;
+}
+
+ls_status ls_plan_forward(ls_plan *p, ls_queue *queue, const ls_feeds *feeds) {
+    return run_steps(p, 0, p->forward_count, &(run_input){queue, feeds, {0}});
+}
+
+int ls_plan_forward_steps(const ls_plan *p) { return p->forward_count; }
+
+ls_status ls_plan_backward(ls_plan *p, ls_queue *queue, const ls_feeds *feeds, ls_span gradient) {
+    return run_steps(p, p->forward_count, p->step_count, &(run_input){queue, feeds, gradient});
+}
+
+// --- in parts --------------------------------------------------------------------------------------------------------
+
+static int bucket_of(const int64_t *ends, int count, int64_t element) {
+    int low = 0, high = count - 1;
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (element < ends[middle])
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+static int may_run(const ls_plan_step_impl *step, const ls_buckets_ready *r) {
+    if (step->needs_count == 0) return 1;
+    int last = bucket_of(r->ends, r->count, step->needs_offset + step->needs_count - 1);
+    for (int b = bucket_of(r->ends, r->count, step->needs_offset); b <= last; b++)
+        if (!r->ready[b]) return 0;
+    return 1;
+}
+
+ls_status ls_plan_forward_some(ls_plan *p, ls_queue *queue, const ls_feeds *feeds, const ls_buckets_ready *ready,
+                               int *next) {
+    int begin = *next;
+    while (*next < p->forward_count && may_run(&p->steps[*next], ready)) ++*next;
+    return run_steps(p, begin, *next, &(run_input){queue, feeds, {0}});
+}
+
+void ls_plan_forward_order(const ls_plan *p, const int64_t *ends, int count, int *order) {
+    int found = 0;
     for (int i = 0; i < p->forward_count; i++) {
         const ls_plan_step_impl *step = &p->steps[i];
-        if (needed && step->needs_count) needed(user, step->needs_offset, step->needs_count);
-        LS_TRY(run_step(p, step, &run));
+        if (step->needs_count == 0) continue;
+        int first = bucket_of(ends, count, step->needs_offset);
+        for (int b = bucket_of(ends, count, step->needs_offset + step->needs_count - 1); b >= first; b--) {
+            int known = 0;
+            for (int k = 0; k < found && !known; k++) known = order[k] == b;
+            if (!known) order[found++] = b;
+        }
     }
-    return LS_OK;
+    for (int b = count - 1; b >= 0 && found < count; b--) {
+        int known = 0;
+        for (int k = 0; k < found && !known; k++) known = order[k] == b;
+        if (!known) order[found++] = b;
+    }
 }
 
-ls_status ls_plan_backward(ls_plan *p, ls_queue *queue, const ls_feeds *feeds, ls_span gradient,
-                           ls_bucket_ready_fn ready, void *user) {
-    run_input run = {queue, feeds, gradient};
-    if (ls_trace_on(p->trace))
-        return run_recorded(p, p->forward_count, p->step_count, &run, &(run_hooks){.ready = ready, .user = user});
-    for (int i = p->forward_count; i < p->step_count; i++) {
-        const ls_plan_step_impl *step = &p->steps[i];
-        LS_TRY(run_step(p, step, &run));
-        if (ready && step->ready_count) ready(user, step->ready_offset, step->ready_count);
+ls_backward ls_plan_backward_begin(const ls_plan *p) { return (ls_backward){p->forward_count, 0}; }
+
+ls_status ls_plan_backward_until(ls_plan *p, ls_queue *queue, const ls_feeds *feeds, ls_span gradient, int64_t end,
+                                 ls_backward *at) {
+    int begin = at->next, all = end >= ls_params_length(p->params);
+    while (at->next < p->step_count && (all || at->complete < end)) {
+        const ls_plan_step_impl *step = &p->steps[at->next++];
+        if (step->ready_count) at->complete = step->ready_offset + step->ready_count;
     }
-    return LS_OK;
+    return run_steps(p, begin, at->next, &(run_input){queue, feeds, gradient});
 }
 
 int ls_plan_measure_count(const ls_plan *p) { return p->measure_count; }

@@ -154,7 +154,7 @@ ls_status ls_runner_key(ls_runner *r, uint64_t seed, uint64_t epoch, const uint6
 }
 
 ls_status ls_runner_forward(ls_runner *r, double *measures) {
-    LS_TRY(ls_plan_forward(r->plan, r->queue, &r->feeds, NULL, NULL));
+    LS_TRY(ls_plan_forward(r->plan, r->queue, &r->feeds));
     int64_t bytes = ls_plan_measure_count(r->plan) * (int64_t)sizeof *measures;
     if (measures && bytes) LS_TRY(ls_read(r->queue, measures, ls_plan_measures(r->plan), bytes));
     return ls_synchronize(r->queue);
@@ -166,7 +166,7 @@ ls_status ls_runner_rows(ls_runner *r, double *rows) {
 }
 
 ls_status ls_runner_backward(ls_runner *r) {
-    LS_TRY(ls_plan_backward(r->plan, r->queue, &r->feeds, (ls_span){r->gradient, 0}, NULL, NULL));
+    LS_TRY(ls_plan_backward(r->plan, r->queue, &r->feeds, (ls_span){r->gradient, 0}));
     return ls_synchronize(r->queue);
 }
 

@@ -26,9 +26,9 @@ static ls_status check_slow(ls_trainer *t) {
     if (c->slow_worker < 0 || c->slow_worker >= t->comm->size)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "worker %d is to be slow, and there are workers 0 to %d",
                        c->slow_worker, t->comm->size - 1);
-    ls_roles roles = {.workers = t->comm->size, .servers = t->config.servers};
-    LS_TRY(ls_strategy_assign(c->strategy, &roles));
-    if (ls_roles_server(&roles, t->comm->position_of[c->slow_worker]) >= 0)
+    ls_mesh roles = ls_mesh_plain(t->comm->size, 1, t->config.servers);
+    LS_TRY(ls_strategy_assign(c->strategy, t->comm->size, &roles.servers));
+    if (ls_mesh_server(&roles, t->comm->position_of[c->slow_worker]) >= 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "worker %d is to be slow, and it is a server, which computes nothing: name another",
                        c->slow_worker);
@@ -116,7 +116,7 @@ static void describe(ls_trainer *t, char *text, size_t size) {
         if (*p == '\n') *p = ' ';
 }
 
-ls_status ls__async_plan(ls_trainer *t, const ls_strategy_config *strategy) {
+ls_status ls__async_plan(ls_trainer *t, const ls_engine_config *engine) {
     char recipe[4096];
     if (t->home != t)
         return LS_FAIL(
@@ -128,8 +128,8 @@ ls_status ls__async_plan(ls_trainer *t, const ls_strategy_config *strategy) {
     describe(t, recipe, sizeof recipe);
     ls_async_config config = {.comm = t->comm,
                               .solo = t->solo,
-                              .roles = t->spread.roles,
-                              .strategy = *strategy,
+                              .mesh = &t->spread.roles,
+                              .engine = *engine,
                               .staleness = t->config.staleness,
                               .compensation = t->config.delay_compensation,
                               .rate = rate,
@@ -137,7 +137,7 @@ ls_status ls__async_plan(ls_trainer *t, const ls_strategy_config *strategy) {
                               .recipe = recipe,
                               .log = t->config.push_log,
                               .replay = t->config.replay};
-    return ls_async_plan(&config, &t->async, &t->strategy);
+    return ls_async_plan(&config, &t->async, &t->engine);
 }
 
 // --- an epoch --------------------------------------------------------------------------------------------------------
@@ -219,32 +219,32 @@ void ls__async_step(ls_trainer *t) {
 // --- state -----------------------------------------------------------------------------------------------------------
 
 typedef struct visit {
-    ls_strategy_visitor fn;
+    ls_state_visitor fn;
     void *user;
     const ls_comm *comm;
     int replicas, state;  // state: 1: pieces of the optimizer's state only; 0: weights only
 } visit;
 
 // Each worker has weights, of which the first worker's count, and servers have parts of the state, each once.
-static ls_status pass_on(void *user, const ls_strategy_piece *piece) {
+static ls_status pass_on(void *user, const ls_state_piece *piece) {
     const visit *v = user;
-    ls_strategy_piece mine = *piece;
+    ls_state_piece mine = *piece;
     if ((strcmp(piece->vector, "weights") != 0) != v->state) return LS_OK;
     mine.lane = v->comm->position * v->replicas;
     mine.copy = v->state ? 0 : v->comm->position;
     return v->fn(v->user, &mine);
 }
 
-ls_status ls__trainer_visit(ls_trainer *t, ls_strategy_visitor fn, void *user) {
+ls_status ls__trainer_visit(ls_trainer *t, ls_state_visitor fn, void *user) {
     LS_TRY(ls__weights_home(t));
-    if (!t->async) return ls_strategy_visit(t->strategy, t->queue, fn, user);
-    ls_strategy *server = ls_async_server(t->async);
+    if (!t->async) return ls_engine_visit(t->engine, t->queue, fn, user);
+    ls_engine *server = ls_async_server(t->async);
     visit v = {fn, user, t->comm, t->spread.replicas, 0};
-    LS_TRY(ls_strategy_visit(t->strategy, t->queue, pass_on, &v));
+    LS_TRY(ls_engine_visit(t->engine, t->queue, pass_on, &v));
     v.state = 1;
-    return server ? ls_strategy_visit(server, t->queue, pass_on, &v) : LS_OK;
+    return server ? ls_engine_visit(server, t->queue, pass_on, &v) : LS_OK;
 }
 
 int64_t ls__trainer_skipped(const ls_trainer *t) {
-    return t->async ? ls_async_skipped(t->async) : ls_strategy_skipped(t->strategy);
+    return t->async ? ls_async_skipped(t->async) : ls_engine_skipped(t->engine);
 }

@@ -48,7 +48,7 @@ ls_status ls__buckets_cut(int64_t length, double megabytes, int overlaps, int64_
 static int follows(const ls_trainer *t, double bytes) {
     const ls_choices *c = &t->choices;
     if (!t->context || c->tune == LS_TUNE_OFF || t->comm->hosts == 1 || !ls__exchange_overlaps(t)) return 0;
-    if (!c->strategy->halving || (t->config.bucket_size > 0 && c->algorithm != LS_ALGORITHM_AUTO)) return 0;
+    if (!c->strategy->halves || (t->config.bucket_size > 0 && c->algorithm != LS_ALGORITHM_AUTO)) return 0;
     return c->tune == LS_TUNE_AGAIN || bytes >= LEAST_TUNED;
 }
 
@@ -105,7 +105,7 @@ ls_status ls__buckets_resolve(ls_trainer *t) {
     double megabytes = t->tuned.megabytes > 0 ? t->tuned.megabytes : t->config.bucket_size;
     LS_TRY(ls__buckets_cut(ls_params_length(t->params), megabytes, ls__exchange_overlaps(t), &t->bucket_ends,
                            &t->bucket_count));
-    ls_strategy_bucket_ends(t->choices.compress, t->segments, t->segment_count, t->bucket_ends, &t->bucket_count);
+    ls_engine_bucket_ends(t->choices.compress, t->segments, t->segment_count, t->bucket_ends, &t->bucket_count);
     return LS_OK;
 }
 

@@ -24,7 +24,7 @@ static ls_status set(void *user, int param, const float *values) {
     return ls_params_set(in->trainer->params, in->trainer->queue, param, ls_span_of(in->buffer, 0), values);
 }
 
-static ls_status give(void *user, const ls_strategy_piece *piece) {
+static ls_status give(void *user, const ls_state_piece *piece) {
     const incoming *in = user;
     if (strcmp(piece->vector, in->name) == 0)
         memcpy(piece->data, in->values + piece->offset, (size_t)piece->count * sizeof *piece->data);
@@ -133,7 +133,7 @@ static ls_status resume(ls_trainer *t, const char *path, const char *state) {
         LS_TRY(find_source(t->comm, path, name, &from));
         LS_TRY(load_vector(t, path, from, name));
     }
-    return ls_strategy_weights_changed(t->strategy, t->queue);
+    return ls_engine_weights_changed(t->engine, t->queue);
 }
 
 ls_status ls_trainer_resume(ls_trainer *t, const ls_checkpoint *c) {

@@ -64,7 +64,7 @@ static int index_of(const ls_trainer *t, const char *vector) {
 }
 
 // On the first host: into the memory that its workers share.
-static ls_status keep(void *user, const ls_strategy_piece *piece) {
+static ls_status keep(void *user, const ls_state_piece *piece) {
     const ls_trainer *t = user;
     int v = index_of(t, piece->vector);
     if (piece->copy != 0 || v < 0) return LS_OK;
@@ -84,7 +84,7 @@ static ls_status exchange(ls_comm *comm, void *data, int64_t count, ls_dtype dty
     return ls_comm_wait_all(comm, &request, 1);
 }
 
-static ls_status send_piece(void *user, const ls_strategy_piece *piece) {
+static ls_status send_piece(void *user, const ls_state_piece *piece) {
     const ls_trainer *t = user;
     sent_piece head = {index_of(t, piece->vector), piece->offset, piece->count};
     if (piece->copy != 0 || head.vector < 0) return LS_OK;

@@ -1,7 +1,7 @@
-// Exchange and update for programs with loops of their own: a strategy, told micro-batch by micro-batch.
+// Exchange and update for programs with loops of their own: an engine whose kernels are the program's.
 //
-// Parameters lie in the strategy's vector in the order in which backward completes them, the last first. With an optimizer the vector of weights is what the program
-// gets; without one, an "update" puts the mean gradient there, and the strategy brings it to all workers as it would weights.
+// Parameters lie in the engine's vector in the order in which backward completes them, the last first. With an optimizer the vector of weights is what the program
+// gets; without one, an "update" puts the mean gradient there, and the engine brings it to all workers as it would weights.
 #include <lockstep/exchange.h>
 #include <lockstep/machine.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "strategy/strategy.h"
+#include "step/engine.h"
 #include "train/buckets.h"
 #include "train/context.h"
 
@@ -29,7 +29,7 @@ struct ls_exchange {
     ls_exchange_config config;
     ls_device *device;
     ls_queue *queue;
-    ls_strategy *strategy;
+    ls_engine *engine;
     parameter *parameters;
     int count, updates;  // updates: 1: there is an optimizer
     int64_t length;
@@ -39,6 +39,10 @@ struct ls_exchange {
     int *missing;  // (bucket_count): parameters of the running micro-batch that are not ready yet
     // The step:
     ls_step_info info;
+    ls_step_times times;
+    ls_step_run run;           // whose gradient is being written
+    int stepping;              // 1: the engine's step has begun
+    ls_vote vote;
     int64_t begin, end, next;  // this worker's micro-batches; the one that is running, or comes
     int open;                  // 1: a gradient of it is being written
     int told;                  // parameters of it that are ready
@@ -154,7 +158,7 @@ static ls_status make_segments(ls_exchange *x) {
 static ls_status cut(ls_exchange *x, ls_compress compress) {
     x->overlaps = ls__comm_overlaps(x->comm, x->config.bucket_size);
     LS_TRY(ls__buckets_cut(x->length, x->config.bucket_size, x->overlaps, &x->bucket_ends, &x->bucket_count));
-    ls_strategy_bucket_ends(compress, x->segments, x->count, x->bucket_ends, &x->bucket_count);
+    ls_engine_bucket_ends(compress, x->segments, x->count, x->bucket_ends, &x->bucket_count);
     x->overlaps = x->bucket_count > 1;
     LS_TRY(ls_calloc(x->bucket_count, sizeof *x->missing, &x->missing));
     for (int i = 0; i < x->count; i++) {
@@ -167,7 +171,7 @@ static ls_status cut(ls_exchange *x, ls_compress compress) {
     return LS_OK;
 }
 
-static ls_status choose_optimizer(ls_exchange *x, ls_strategy_config *out) {
+static ls_status choose_optimizer(ls_exchange *x, ls_engine_config *out) {
     const ls_exchange_config *c = &x->config;
     out->params = (ls_optimizer_params){.lr = c->lr,
                                         .momentum = c->momentum,
@@ -190,7 +194,7 @@ static ls_status choose_optimizer(ls_exchange *x, ls_strategy_config *out) {
     return LS_OK;
 }
 
-static ls_status plan(ls_exchange *x, const ls_exchange_config *config, ls_strategy_config *out) {
+static ls_status plan(ls_exchange *x, const ls_exchange_config *config, ls_engine_config *out) {
     x->updates = strcmp(config->optimizer, "none") != 0;
     LS_TRY(check_config(x, config));
     LS_TRY(ls_compress_find(config->compress, &out->compress, &out->compress_fraction));
@@ -220,7 +224,7 @@ static ls_status check_alike(const ls_exchange *x) {
     return ls_comm_check_equal(x->comm, "what is exchanged", line);
 }
 
-static ls_status make_strategy(ls_exchange *x, ls_context *context, ls_strategy_config *config) {
+static ls_status make_engine(ls_exchange *x, ls_context *context, ls_engine_config *config) {
     ls_topology *topology;
     LS_TRY(ls_topology_create(context, &topology));
     config->spin =
@@ -228,7 +232,8 @@ static ls_status make_strategy(ls_exchange *x, ls_context *context, ls_strategy_
     ls_topology_destroy(&topology);
     config->comm = x->comm;
     config->device = x->device;
-    config->replicas = 1;
+    config->lanes = 1;
+    config->other_count_count = -1;
     config->servers = x->config.servers;
     config->length = x->length;
     config->micro_batches = x->config.micro_batches;
@@ -237,12 +242,12 @@ static ls_status make_strategy(ls_exchange *x, ls_context *context, ls_strategy_
     config->segments = x->segments;
     config->segment_count = x->count;
     config->clip_norm = x->config.clip_norm;
-    config->overlap = x->overlaps;
-    return ls_strategy_create(x->config.strategy, config, &x->strategy);
+    config->progress = x->overlaps;
+    return ls_engine_create(x->config.strategy, config, &x->engine);
 }
 
 static float *result_of(const ls_exchange *x, const parameter *p) {
-    return (float *)ls_span_host(ls_strategy_weights(x->strategy)) + p->offset;
+    return (float *)ls_span_host(ls_engine_weights(x->engine)) + p->offset;
 }
 
 // Worker 0's weights, for all.
@@ -258,10 +263,10 @@ static ls_status share_weights(ls_exchange *x) {
         LS_TRY(ls_comm_agree(x->comm, mine));
         if (!there) continue;
         LS_TRY(ls_comm_broadcast(x->comm, p->given.weights, p->given.count, LS_DTYPE_F32, 0));
-        if (x->updates && ls_strategy_writes_weights(x->strategy))
+        if (x->updates && ls_engine_writes_weights(x->engine))
             memcpy(result_of(x, p), p->given.weights, (size_t)p->given.count * sizeof(float));
     }
-    return ls_strategy_weights_changed(x->strategy, x->queue);
+    return ls_engine_weights_changed(x->engine, x->queue);
 }
 
 static void begin_micro_batch(ls_exchange *x) {
@@ -275,7 +280,7 @@ static void begin_micro_batch(ls_exchange *x) {
 }
 
 static void deal(ls_exchange *x) {
-    ls_strategy_deal(x->strategy, x->info.micro_batches, x->comm->position, &x->begin, &x->end);
+    ls_mesh_deal(ls_engine_mesh(x->engine), x->info.micro_batches, x->comm->position, 0, &x->begin, &x->end);
     x->next = x->begin;
 }
 
@@ -289,10 +294,10 @@ static void begin_step(ls_exchange *x) {
 
 // Strings of the configuration that are needed later are copied nowhere: after this, numbers count.
 static ls_status create(ls_context *context, const ls_exchange_config *config, ls_exchange *x) {
-    ls_strategy_config s = {0};
+    ls_engine_config s = {0};
     LS_TRY(ls_comm_agree(x->comm, plan(x, config, &s)));
     LS_TRY(check_alike(x));
-    LS_TRY(make_strategy(x, context, &s));
+    LS_TRY(make_engine(x, context, &s));
     LS_TRY(share_weights(x));
     x->config.optimizer = x->config.strategy = x->config.algorithm = x->config.compress = NULL;
     begin_step(x);
@@ -327,10 +332,10 @@ void ls_exchange_destroy(ls_exchange **exchange) {
     ls_exchange *x = *exchange;
     if (x->comm) ls_comm_home(x->comm);
     if (x->comm && x->overlaps && x->comm->busy) {
-        ls_strategy_abandon(&x->strategy);
+        ls_engine_abandon(&x->engine);
         x->comm->busy = 0;
     }
-    ls_strategy_destroy(&x->strategy);
+    ls_engine_destroy(&x->engine);
     ls_queue_destroy(&x->queue);
     ls_device_destroy(&x->device);
     for (int i = 0; i < x->count; i++) free((char *)x->parameters[i].given.name);
@@ -404,13 +409,32 @@ ls_status ls_exchange_set_rate(ls_exchange *x, double lr) {
     return LS_OK;
 }
 
+static ls_vote vote(void *user, int lane) {
+    const ls_exchange *x = user;
+    (void)lane;
+    return x->vote;
+}
+
+static ls_status begin_engine(ls_exchange *x) {
+    ls_step_client client = {.user = x, .vote = vote};
+    if (x->stepping) return LS_OK;
+    x->times = (ls_step_times){.since = ls_clock()};
+    x->vote = LS_VOTE_GO_ON;
+    if (x->overlaps) x->comm->busy = 1;
+    LS_TRY(fail(x, ls_engine_begin(x->engine, 0, x->queue, &x->info, &client, &x->times)));
+    x->stepping = 1;
+    return LS_OK;
+}
+
 static ls_status open_micro_batch(ls_exchange *x, const char *function) {
     if (x->open) return LS_OK;
     if (x->next >= x->end)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "%s: this worker has %lld micro-batches in this step, and all are ready: call ls_exchange_wait",
                        function, (long long)(x->end - x->begin));
-    x->slot = ls_strategy_gradient_begin(x->strategy, 0, &x->info, x->next);
+    LS_TRY(begin_engine(x));
+    while (ls_engine_next(x->engine, 0, &x->run) && !x->run.backward) continue;
+    x->slot = x->run.gradient;
     x->open = 1;
     return LS_OK;
 }
@@ -446,15 +470,11 @@ ls_status ls_exchange_result(const ls_exchange *x, int index, const float **out)
     return LS_OK;
 }
 
-// The buckets that are complete with this parameter, in the last micro-batch.
-static ls_status hand_over(ls_exchange *x, const parameter *p) {
-    ls_step_times times = {.since = ls_clock()};
-    for (int b = p->first_bucket; b <= p->last_bucket; b++) {
-        if (--x->missing[b] > 0 || x->next != x->end - 1) continue;
-        if (x->overlaps) x->comm->busy = 1;
-        LS_TRY(ls_strategy_bucket_ready(x->strategy, 0, x->queue, &x->info, b, &times));
-    }
-    return LS_OK;
+// The buckets that are complete with this parameter: in the last micro-batch they are handed over in their order.
+static void hand_over(ls_exchange *x, const parameter *p) {
+    for (int b = p->first_bucket; b <= p->last_bucket; b++) x->missing[b]--;
+    while (x->run.last && x->run.part < x->run.parts - 1 && x->missing[x->run.part] == 0)
+        ls_engine_next(x->engine, 0, &x->run);
 }
 
 ls_status ls_exchange_ready(ls_exchange *x, int index) {
@@ -473,9 +493,9 @@ ls_status ls_exchange_ready(ls_exchange *x, int index) {
                                 p->given.count * (int64_t)sizeof(float))));
     p->ready = 1;
     x->told++;
-    LS_TRY(fail(x, hand_over(x, p)));
+    hand_over(x, p);
     if (x->told < x->count) return LS_OK;
-    LS_TRY(fail(x, ls_strategy_gradient_end(x->strategy, 0, x->queue, &x->info)));
+    ls_engine_pass(x->engine, 0);
     x->next++;
     begin_micro_batch(x);
     return LS_OK;
@@ -508,14 +528,14 @@ ls_status ls_exchange_wait(ls_exchange *x) {
     LS_TRY(check_usable(x, __func__));
     ls_comm_enter(x->comm, __func__);
     double start = ls_clock();
-    ls_step_times times = {.since = start};
     ls_vote decision;
     ls_status mine = check_complete(x);
     char sentence[512] = "";
     if (mine != LS_OK) snprintf(sentence, sizeof sentence, "%s", ls_error_message());
-    if (x->overlaps) x->comm->busy = 1;
-    ls_status status = ls_strategy_step(x->strategy, 0, x->queue, &x->info,
-                                        mine == LS_OK ? LS_VOTE_GO_ON : LS_VOTE_FAILED, &decision, &times);
+    LS_TRY(begin_engine(x));
+    x->vote = mine == LS_OK ? LS_VOTE_GO_ON : LS_VOTE_FAILED;
+    ls_status status = ls_engine_end(x->engine, 0, &decision);
+    x->stepping = 0;
     x->comm->busy = 0;
     LS_TRY(fail(x, status));
     if (decision == LS_VOTE_FAILED) {
@@ -537,5 +557,5 @@ ls_exchange_info ls_exchange_describe(const ls_exchange *x) {
                               .buckets = x->bucket_count,
                               .overlaps = x->overlaps,
                               .seconds = x->waited,
-                              .hidden = ls_strategy_overlap_seconds(x->strategy)};
+                              .hidden = ls_engine_hidden_seconds(x->engine)};
 }

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/median.h"
 #include "base/memory.h"
-#include "strategy/strategy.h"
+#include "step/engine.h"
 #include "train/buckets.h"
 #include "train/context.h"
 #include "train/tune.h"
@@ -23,7 +23,7 @@ struct ls_exchange_bench {
     double fraction;  // of topk
     ls_device *device;
     ls_queue *queue;
-    ls_strategy *strategy;
+    ls_engine *engine;
     double processor;             // seconds of the latest step, of this process
     float *mine, *sum, *weights;  // (count): of comparisons; NULL before the first
 };
@@ -32,23 +32,23 @@ struct ls_exchange_bench {
 // ls_tune_measure takes the time of is one bucket.
 #define ONE_BUCKET (1 << 19)  // floats
 
-static ls_status create_strategy(ls_exchange_bench *b, ls_strategy_config *config) {
+static ls_status create_engine(ls_exchange_bench *b, ls_engine_config *config) {
     const ls_segment whole = {.end = b->count, .kernel = 1};
     int64_t *ends = NULL;
     int buckets = config->comm->hosts > 1 && b->count > ONE_BUCKET;
     ls_status status = ls__buckets_cut(b->count, 0, buckets, &ends, &config->bucket_count);
     status = ls_comm_agree(config->comm, status);
     if (status == LS_OK) {
-        ls_strategy_bucket_ends(config->compress, &whole, 1, ends, &config->bucket_count);
+        ls_engine_bucket_ends(config->compress, &whole, 1, ends, &config->bucket_count);
         config->bucket_ends = ends;
-        status = ls_strategy_create("allreduce", config, &b->strategy);
+        status = ls_engine_create("allreduce", config, &b->engine);
     }
     free(ends);
     return status;
 }
 
 // On the simplest device there is: exchange and update need no kernels.
-static ls_status set_up(ls_exchange_bench *b, const char *optimizer, ls_strategy_config *config) {
+static ls_status set_up(ls_exchange_bench *b, const char *optimizer, ls_engine_config *config) {
     LS_TRY(ls_device_create("ref", NULL, &b->device));
     LS_TRY(ls_queue_create(b->device, &b->queue));
     config->device = b->device;
@@ -67,15 +67,15 @@ static ls_status create(ls_context *context, int64_t count, const char *optimize
     LS_TRY(ls_compress_find(compress, &compresses, &fraction));
     LS_TRY(ls_algorithm_find(algorithm, &way));
     count = (count + LS_SLICE_ALIGN - 1) / LS_SLICE_ALIGN * LS_SLICE_ALIGN;
-    ls_strategy_config config = {.comm = comm,
-                                 .replicas = 1,
+    ls_engine_config config = {.comm = comm,
+                                 .lanes = 1,
                                  .length = count,
                                  .micro_batches = comm->size,
                                  .compress = compresses,
                                  .compress_fraction = fraction,
                                  .algorithm = way,
                                  .params = {-1, -1, -1, -1, -1, -1, -1, -1},
-                                 .overlap = behind,
+                                 .progress = behind,
                                  .spin = own_cores ? SPINS : 0};
     ls_status status = ls_calloc(1, sizeof *b, &b);
     if (status == LS_OK) status = set_up(b, optimizer, &config);
@@ -84,7 +84,7 @@ static ls_status create(ls_context *context, int64_t count, const char *optimize
     b->count = count;
     b->compress = compresses;
     b->fraction = fraction;
-    LS_TRY_GOTO(create_strategy(b, &config), fail);
+    LS_TRY_GOTO(create_engine(b, &config), fail);
     *out = b;
     return LS_OK;
 fail:
@@ -111,7 +111,7 @@ void ls_exchange_bench_destroy(ls_exchange_bench **bench) {
     if (!bench) return;
     ls_exchange_bench *b = *bench;
     if (!b) return;
-    ls_strategy_destroy(&b->strategy);
+    ls_engine_destroy(&b->engine);
     ls_queue_destroy(&b->queue);
     ls_device_destroy(&b->device);
     ls_memory_free(b->mine);
@@ -142,13 +142,14 @@ ls_status ls_exchange_bench_step(ls_exchange_bench *b, double *seconds) {
     ls_comm_enter(b->comm, __func__);
     ls_step_info info = {.micro_batches = b->comm->size, .samples = b->comm->size, .lr = 1e-3, .step = ++b->done};
     ls_step_times times = {.since = ls_clock()};
-    write_gradient(ls_span_host(ls_strategy_gradient_begin(b->strategy, 0, &info, b->comm->position)), b->count,
-                   b->comm->rank);
+    ls_step_run run;
+    ls_vote unused;
+    LS_TRY(ls_engine_begin(b->engine, 0, b->queue, &info, NULL, &times));
+    while (ls_engine_next(b->engine, 0, &run) && !run.backward) continue;
+    write_gradient(ls_span_host(run.gradient), b->count, b->comm->rank);
     LS_TRY(ls_comm_barrier(b->comm));
     double start = ls_clock(), processor = processor_clock();
-    ls_vote unused;
-    LS_TRY(ls_strategy_gradient_end(b->strategy, 0, b->queue, &info));  // here topk finds the largest
-    LS_TRY(ls_strategy_step(b->strategy, 0, b->queue, &info, LS_VOTE_GO_ON, &unused, &times));
+    LS_TRY(ls_engine_end(b->engine, 0, &unused));  // here topk finds the largest
     *seconds = ls_clock() - start;
     b->processor = processor_clock() - processor;
     return LS_OK;
@@ -205,7 +206,7 @@ static int64_t must_send(const ls_exchange_bench *b) {
         return most < 2 * b->count ? most : 2 * b->count;
     }
     int sums = b->compress == LS_COMPRESS_BF16;                                 // in half the bytes
-    int alone = sums && ls_strategy_ops_of(b->strategy)->gather_begin == NULL;  // and no weights
+    int alone = sums && ls_engine_sends_totals(b->engine);  // and no weights
     int64_t floats = alone ? b->count : sums ? b->count + b->count / 2 : 2 * b->count;
     return floats * (comm->hosts - 1) / comm->hosts / fewest_workers(comm);
 }

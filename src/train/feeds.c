@@ -251,7 +251,7 @@ static int computing(const ls_trainer *t, int *before) {
     int count = 0;
     *before = 0;
     for (int r = 0; r < comm->size; r++) {
-        if (comm->host_of[r] != comm->host || ls_roles_server(&t->spread.roles, comm->position_of[r]) >= 0) continue;
+        if (comm->host_of[r] != comm->host || ls_mesh_server(&t->spread.roles, comm->position_of[r]) >= 0) continue;
         count++;
         *before += r < comm->rank;
     }
@@ -259,7 +259,7 @@ static int computing(const ls_trainer *t, int *before) {
 }
 
 int ls__loader_serves(const ls_trainer *t) {
-    return ls_roles_server(&t->spread.roles, t->comm->position_of[t->comm->rank]) >= 0;
+    return ls_mesh_server(&t->spread.roles, t->comm->position_of[t->comm->rank]) >= 0;
 }
 
 int ls__loader_share(const ls_trainer *t, int replica) {

@@ -62,26 +62,28 @@ static void add_arenas(ls_memory *m, const ls_trainer *t) {
                     ls_memory_size(ls__arena_bytes(first)) - ls__arena_bytes(first) + parts.unused);
 }
 
-static void add_strategy(ls_memory *m, const ls_trainer *t, const ls_strategy *strategy) {
-    static const ls_memory_part parts[LS_STRATEGY_PARTS] = {
-        [LS_STRATEGY_WEIGHTS] = LS_MEMORY_WEIGHTS,     [LS_STRATEGY_COPIES] = LS_MEMORY_COPIES,
-        [LS_STRATEGY_GRADIENTS] = LS_MEMORY_GRADIENTS, [LS_STRATEGY_STATE] = LS_MEMORY_STATE,
-        [LS_STRATEGY_RESIDUALS] = LS_MEMORY_RESIDUALS, [LS_STRATEGY_SUMS] = LS_MEMORY_SUMS};
-    ls_strategy_memory s = ls_strategy_memory_of(strategy);
-    for (int i = 0; i < LS_STRATEGY_PARTS; i++) {
+static void add_engine(ls_memory *m, const ls_trainer *t, const ls_engine *engine) {
+    static const ls_memory_part parts[LS_ENGINE_PARTS] = {
+        [LS_ENGINE_WEIGHTS] = LS_MEMORY_WEIGHTS,     [LS_ENGINE_COPIES] = LS_MEMORY_COPIES,
+        [LS_ENGINE_GRADIENTS] = LS_MEMORY_GRADIENTS, [LS_ENGINE_STATE] = LS_MEMORY_STATE,
+        [LS_ENGINE_RESIDUALS] = LS_MEMORY_RESIDUALS, [LS_ENGINE_SUMS] = LS_MEMORY_SUMS};
+    ls_engine_memory s = ls_engine_memory_of(engine);
+    for (int i = 0; i < LS_ENGINE_PARTS; i++) {
         ls_memory_bytes *b = &m->part[parts[i]];
         int64_t alone = t->async ? s.part[i].shared : 0;  // of a worker that shares it with nobody
-        b->replica += s.part[i].replica;
+        b->replica += s.part[i].lane;
         b->worker += s.part[i].own + s.part[i].seen;
         b->host += (s.part[i].own + alone) * m->workers_per_host + s.part[i].shared - alone;
     }
 }
 
-static void add_strategies(ls_memory *m, const ls_trainer *t) {
-    ls_strategy *server = t->async ? ls_async_server(t->async) : NULL;
-    m->gradient_buffers = ls_strategy_memory_of(t->strategy).gradient_buffers;
-    add_strategy(m, t, t->strategy);
-    if (server) add_strategy(m, t, server);
+static void add_engines(ls_memory *m, const ls_trainer *t) {
+    ls_engine *server = t->async ? ls_async_server(t->async) : NULL;
+    m->gradient_buffers = ls_engine_memory_of(t->engine).gradient_buffers;
+    add_engine(m, t, t->engine);
+    if (!server) return;
+    add_engine(m, t, server);
+    add_per_worker(m, LS_MEMORY_SUMS, ls_async_server_bytes(t->async));
 }
 
 // The largest parameter in Keras's layout, on its way in or out, beside everything else.
@@ -121,7 +123,7 @@ ls_memory ls__trainer_memory(const ls_trainer *t) {
                    .micro_batch = t->config.micro_batch};
     memcpy(m.replicas_reason, t->spread.reason, sizeof m.replicas_reason);
     memcpy(m.cores_advice, t->spread.advice, sizeof m.cores_advice);
-    add_strategies(&m, t);
+    add_engines(&m, t);
     add_arenas(&m, t);
     add_per_replica(&m, LS_MEMORY_BATCHES, ls_memory_size(ls__batches_bytes(t)));
     add_per_replica(&m, LS_MEMORY_BATCHES, ls__decoding_bytes(t));

@@ -100,7 +100,7 @@ static const char *parameter_at(const ls_trainer *t, int64_t element) {
 
 int ls__not_finite_after(ls_replica *r, int64_t step) {
     ls_trainer *t = r->trainer;
-    int64_t element = ls_strategy_not_finite(t->strategy, r->index);
+    int64_t element = ls_engine_not_finite(t->engine, r->index);
     if (element < 0 || r->found.key) return 0;
     r->found.key = 2 * step * t->train_shape.micro_batches;
     int fixed = t->choices.loss_scale.used && !t->choices.loss_scale.dynamic;

@@ -6,7 +6,7 @@
 #include "data/normalize.h"
 #include "device/device.h"
 #include "optim/optim.h"
-#include "strategy/strategy.h"
+#include "step/strategies.h"
 #include "train/views.h"
 
 static const char *device_choice(int index, const char **help) {
@@ -16,11 +16,11 @@ static const char *device_choice(int index, const char **help) {
 }
 
 static const char *strategy_choice(int index, const char **help) {
-    const ls_strategy_ops *const *list = ls_strategies();
-    for (int i = 0; list[i]; i++)
+    const ls_strategy *s = ls_strategies();
+    for (int i = 0; s->name; s++, i++)
         if (i == index) {
-            *help = list[i]->help;
-            return list[i]->name;
+            *help = s->help;
+            return s->name;
         }
     return NULL;
 }

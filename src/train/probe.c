@@ -92,8 +92,8 @@ static int computes(const ls_trainer *t) {
 }
 
 static ls_status run(ls_plan *plan, ls_replica *r, const ls_feeds *feeds, ls_span gradient) {
-    LS_TRY(ls_plan_forward(plan, r->queue, feeds, NULL, NULL));
-    LS_TRY(ls_plan_backward(plan, r->queue, feeds, gradient, NULL, NULL));
+    LS_TRY(ls_plan_forward(plan, r->queue, feeds));
+    LS_TRY(ls_plan_backward(plan, r->queue, feeds, gradient));
     return ls_synchronize(r->queue);
 }
 
@@ -101,21 +101,19 @@ static ls_status run(ls_plan *plan, ls_replica *r, const ls_feeds *feeds, ls_spa
 static ls_status compute(ls_trainer *t, int timed, double *seconds, char text[65]) {
     ls_replica *r = &t->replica[0];
     ls_plan *plan = r->plan[LS_PLAN_KIND_TRAIN];
-    ls_step_info info = {.micro_batches = t->train_shape.micro_batches, .samples = t->train_shape.batch, .step = 1};
     ls_span inputs[LS_MAX_FIELDS];
     ls_feeds feeds = {.inputs = inputs, .random = ls_span_of(r->random, 0)};
     int64_t begin, end;
     text[0] = 0;
-    ls__replica_deal(r, info.micro_batches, &begin, &end);
+    ls__replica_deal(r, t->train_shape.micro_batches, &begin, &end);
     if (begin == end) return LS_OK;
     LS_TRY(write_batch(r, plan, inputs));
-    ls_span gradient = ls_strategy_gradient_begin(t->strategy, 0, &info, begin);
+    ls_span gradient = ls_engine_scratch_gradient(t->engine, 0);
     ls_status status = run(plan, r, &feeds, gradient);
     if (status == LS_OK) status = digest(r, gradient, text);
     double start = ls_clock();
     if (status == LS_OK && timed) status = run(plan, r, &feeds, gradient);
     *seconds = timed ? ls_clock() - start : 0;
-    ls_strategy_gradient_drop(t->strategy, 0);
     return status;
 }
 

@@ -84,12 +84,10 @@ ls_status ls_train_base_rate(const ls_train_config *c, double *out) {
 ls_status ls_train_servers(const ls_train_config *c, int workers, int *out) {
     LS_NEED(out, "out");
     LS_NEED(c, "config");
-    const ls_strategy_ops *strategy;
-    ls_roles roles = {.workers = workers, .servers = c->servers};
+    const ls_strategy *strategy;
     LS_TRY(ls_strategy_find(c->strategy, &strategy));
-    LS_TRY(ls_strategy_assign(strategy, &roles));
-    *out = roles.servers;
-    return LS_OK;
+    *out = c->servers;
+    return ls_strategy_assign(strategy, workers, out);
 }
 
 // --- checks ----------------------------------------------------------------------------------------------------------

@@ -71,12 +71,22 @@ static void begins(const ls_replica *r, ls_flight_phase phase) {
 // --- batches ---------------------------------------------------------------------------------------------------------
 
 int64_t ls__ranges_count(const ls_trainer *t, const ls_epoch_shape *shape) {
-    return shape->steps * ls_strategy_deal_maximum(t->strategy, shape->micro_batches);
+    return shape->steps * ls__deal_maximum(t, shape->micro_batches);
+}
+
+int64_t ls__deal_maximum(const ls_trainer *t, int64_t micro_batches) {
+    const ls_mesh *team = &t->spread.team;
+    int64_t begin, end, maximum = 0;
+    for (int lane = 0; lane < team->ranks * team->lanes; lane++) {
+        ls_mesh_deal_lane(team, micro_batches, lane, &begin, &end);
+        if (end - begin > maximum) maximum = end - begin;
+    }
+    return maximum;
 }
 
 void ls__replica_deal(const ls_replica *r, int64_t micro_batches, int64_t *begin, int64_t *end) {
-    const ls_roles *team = &r->trainer->spread.team;
-    ls_roles_deal(team, micro_batches, team->workers == 1 ? r->index : r->lane, begin, end);
+    const ls_mesh *team = &r->trainer->spread.team;
+    ls_mesh_deal_lane(team, micro_batches, team->ranks == 1 ? r->index : r->lane, begin, end);
 }
 
 // Which positions of the epoch's order this lane will load in steps [first, last), in the order it needs them.
@@ -91,7 +101,7 @@ static ls_status plan_ranges(ls_replica *r, const ls_epoch_shape *shape, int64_t
         if (shape == &t->train_shape)
             ls__replica_deal(r, micro_batches, &begin, &end);
         else
-            ls_roles_deal(&t->spread.roles, micro_batches, r->lane, &begin, &end);
+            ls_mesh_deal_lane(&t->spread.roles, micro_batches, r->lane, &begin, &end);
         for (int64_t v = begin; v < end; v++) {
             int64_t at = v * shape->micro_batch, left = samples - at;
             r->ranges[r->range_count++] =
@@ -120,6 +130,19 @@ typedef struct feeds {
     ls_span inputs[LS_MAX_FIELDS];
     ls_feeds all;
 } feeds;
+
+// The micro-batch that a replica computes, part by part.
+struct ls_running {
+    ls_batch *batch;  // NULL: none, or it failed before it was there
+    feeds in;
+    ls_plan *plan;
+    int forward;  // steps of forward that are done
+    ls_backward backward;
+    double start, waited;  // when it began to compute, and what it had waited for the exchange by then
+    double *row;
+    ls_status status;
+};
+typedef struct ls_running running;
 
 // The batch, where the loader has put it or copied to the device, and the key of everything random.
 static ls_status feed(ls_replica *r, const ls_batch *batch, feeds *out) {
@@ -176,25 +199,12 @@ static void add_times(ls_replica *r, const ls_step_times *times) {
     r->since = times->since;
 }
 
-// In forward of the lane's first micro-batch of a step: the next kernel reads these.
-static void await_weights(void *user, int64_t offset, int64_t count) {
-    ls_replica *r = user;
-    ls_strategy *s = r->trainer->strategy;
-    if (ls_strategy_is_home(s, r->index, offset, count)) return;
-    lap(r, &r->phases.forward, LS_SPAN_FORWARD);
-    begins(r, LS_FLIGHT_EXCHANGE);
-    ls_step_times times = times_of(r);
-    ls_strategy_await(s, r->index, offset, count, &times);
-    add_times(r, &times);
-    begins(r, LS_FLIGHT_FORWARD);
-}
-
 // All weights of the latest step are home from here on. Does nothing where they were already.
 static void come_home(ls_replica *r) {
     ls_trainer *t = r->trainer;
-    if (r->home || !ls_strategy_is_early(t->strategy)) return;
+    if (r->home || !ls_engine_is_early(t->engine)) return;
     ls_step_times times = times_of(r);
-    ls_status status = ls_strategy_home(t->strategy, r->index, r->queue, &times);
+    ls_status status = ls_engine_home(t->engine, r->index, r->queue, &times);
     add_times(r, &times);
     if (status != LS_OK) t->exchange_failed = 1;
     ls__replica_failed(r, status);
@@ -217,18 +227,18 @@ static ls_vote vote_of(const ls_replica *r) {
     return r->status != LS_OK ? LS_VOTE_FAILED : vote;
 }
 
-// Votes before backward where the strategy can: until then a failure of this step is told in it, and weights that are no finite numbers end training
-// after the step that follows theirs.
-static void vote_early(ls_replica *r, const ls_step_info *info) {
-    ls_trainer *t = r->trainer;
-    if (!ls_strategy_is_early(t->strategy)) return;
-    come_home(r);
-    ls__timeline_exchange(r, t->at.step);
-    ls_step_times times = times_of(r);
-    ls_status status = ls_strategy_vote(t->strategy, r->index, r->queue, info, vote_of(r), &times);
-    add_times(r, &times);
-    if (status != LS_OK) t->exchange_failed = 1;
-    ls__replica_failed(r, status);
+// What the engine asks for: before the last backward where it is early, so that until then a failure of this step is reported in it, and weights that are
+// no finite numbers end training after the step that follows theirs; else once all kernels are in the queue.
+static ls_vote vote(void *user, int lane) {
+    ls_replica *r = user;
+    (void)lane;
+    if (ls_engine_is_early(r->trainer->engine)) {
+        come_home(r);
+        ls__timeline_exchange(r, r->trainer->at.step);
+    } else {
+        ls__replica_failed(r, ls_synchronize(r->queue));  // what the device could not do is known before the vote
+    }
+    return vote_of(r);
 }
 
 // The main thread's, from ls_comm_home: between two steps.
@@ -240,14 +250,13 @@ static void bring_home(void *user) {
 }
 
 void ls__weights_away(ls_trainer *t) {
-    if (ls_strategy_is_early(t->strategy)) t->comm->away = (ls_away){bring_home, t};
+    if (ls_engine_is_early(t->engine)) t->comm->away = (ls_away){bring_home, t};
 }
 
 ls_status ls__weights_home(ls_trainer *t) {
     const ls_replica *r = &t->replica[0];
     ls_comm_home(t->comm);
-    if (!t->strategy || !t->weights.buffer || ls_strategy_is_home(t->strategy, 0, 0, ls_params_length(t->params)))
-        return LS_OK;
+    if (!t->engine || !t->weights.buffer || ls_engine_is_home(t->engine, 0)) return LS_OK;
     if (r->status != LS_OK) return LS_FAIL(r->status, "%s", r->failure);
     return LS_FAIL(LS_STATUS_LIBRARY,
                    "the weights of step %lld have not come: another worker of this host could not communicate",
@@ -268,7 +277,7 @@ static void begin_epoch(ls_replica *r) {
     r->since = t->at.started;
     r->found = (ls_found_first){0};
     r->stops = 0;
-    ls__replica_failed(r, ls_strategy_forget_not_finite(t->strategy, r->index, r->queue));
+    ls__replica_failed(r, ls_engine_forget_not_finite(t->engine, r->index, r->queue));
     if (!t->async) ls__replica_failed(r, start_loader(r, t->at.step, t->train_shape.steps));
     lap(r, &r->phases.serial, LS_SPAN_NONE);
     if (r->trace) ls_trace_add(r->trace, LS_SPAN_SET_UP, 0, t->at.started, r->since);
@@ -282,21 +291,6 @@ static void end_epoch(ls_replica *r) {
     if (r->trace) ls_trace_add(r->trace, LS_SPAN_EPOCH, r->trainer->at.epoch, r->trainer->at.started, r->since);
 }
 
-// In backward of the lane's last micro-batch of a step: the gradients [0, offset + count) are complete, or not trained. What is left is the
-// step's to hand over.
-static void hand_over(void *user, int64_t offset, int64_t count) {
-    ls_replica *r = user;
-    ls_trainer *t = r->trainer;
-    if (r->ready == t->bucket_count || t->bucket_ends[r->ready] > offset + count) return;
-    lap(r, &r->phases.backward, LS_SPAN_BACKWARD);
-    ls_step_times times = times_of(r);
-    while (r->ready < t->bucket_count && t->bucket_ends[r->ready] <= offset + count)
-        ls__replica_failed(
-            r, ls_strategy_bucket_ready(t->strategy, r->index, r->queue, r->ready_info, r->ready++, &times));
-    r->phases.exchange += ls_step_exchange(&times);
-    r->since = times.since;
-}
-
 // --- a micro-batch ---------------------------------------------------------------------------------------------------
 
 // A worker that is to be slow sleeps as much longer as what it has computed since `start`, not waited for, took.
@@ -307,42 +301,57 @@ static void slow_down(const ls_trainer *t, double start) {
     while (nanosleep(&left, &left) != 0 && errno == EINTR) continue;
 }
 
-// Forward and backward of one micro-batch, the lane's last of the step or not, into the gradient memory the strategy gives.
-static ls_status train_micro_batch(ls_replica *r, const ls_step_info *info, int64_t v, int last, double *row) {
+static ls_status begin_forward(ls_replica *r, running *m) {
     ls_trainer *t = r->trainer;
-    ls_batch *batch;
-    feeds in;
     begins(r, LS_FLIGHT_LOAD);
-    LS_TRY(ls_loader_get(r->train_loader, &batch, NULL));
+    LS_TRY(ls_loader_get(r->train_loader, &m->batch, NULL));
     lap(r, &r->phases.load, LS_SPAN_LOAD);
-    double start = r->since, waited = r->phases.exchange;
-    begins(r, LS_FLIGHT_FORWARD);
-    ls_plan *plan = r->plan[batch->count == t->train_shape.micro_batch ? LS_PLAN_KIND_TRAIN : LS_PLAN_KIND_TRAIN_TAIL];
-    ls_status status = feed(r, batch, &in);
-    if (status == LS_OK) status = ls_plan_forward(plan, r->queue, &in.all, r->home ? NULL : await_weights, r);
-    if (status == LS_OK) status = take_measures(r, plan, batch->count, row);
-    if (!r->home) {  // what forward does not read, and backward is going to write
-        lap(r, &r->phases.forward, LS_SPAN_FORWARD);
-        begins(r, LS_FLIGHT_EXCHANGE);
-        come_home(r);
+    m->start = r->since;
+    m->waited = r->phases.exchange;
+    m->plan = r->plan[m->batch->count == t->train_shape.micro_batch ? LS_PLAN_KIND_TRAIN : LS_PLAN_KIND_TRAIN_TAIL];
+    return feed(r, m->batch, &m->in);
+}
+
+static ls_status end_forward(ls_replica *r, running *m, int64_t v) {
+    LS_TRY(take_measures(r, m->plan, m->batch->count, m->row));
+    ls__not_finite_look(r, m->plan, &m->in.all, v, m->batch->count, m->row);
+    return LS_OK;
+}
+
+// Forward of a micro-batch, as far as weights are there.
+static void forward(ls_replica *r, running *m, const ls_step_run *run) {
+    ls_trainer *t = r->trainer;
+    if (run->part == 0) {
+        *m = (running){.row = m->row};
+        memset(r->ready, run->parts == 1, (size_t)t->bucket_count);
+        m->status = begin_forward(r, m);
     }
-    if (status == LS_OK) ls__not_finite_look(r, plan, &in.all, v, batch->count, row);
+    begins(r, LS_FLIGHT_FORWARD);
+    if (run->parts > 1) r->ready[ls_engine_forward_bucket(t->engine, run->part)] = 1;
+    const ls_buckets_ready ready = {t->bucket_ends, t->bucket_count, r->ready};
+    if (m->status == LS_OK) m->status = ls_plan_forward_some(m->plan, r->queue, &m->in.all, &ready, &m->forward);
+    if (run->part == run->parts - 1 && m->status == LS_OK) m->status = end_forward(r, m, run->micro_batch);
     lap(r, &r->phases.forward, LS_SPAN_FORWARD);
-    ls__replica_failed(r, status);
-    if (last) vote_early(r, info);
+    ls__replica_failed(r, m->status);
+}
+
+// Backward, until the gradients of a bucket are complete.
+static void backward(ls_replica *r, running *m, const ls_step_run *run) {
+    ls_trainer *t = r->trainer;
+    int last = run->part == run->parts - 1;
+    if (run->part == 0 && m->status == LS_OK) m->backward = ls_plan_backward_begin(m->plan);
     begins(r, LS_FLIGHT_BACKWARD);
-    ls_span gradient = ls_strategy_gradient_begin(t->strategy, r->index, info, v);
-    r->ready_info = info;
-    r->ready = 0;
-    ls_bucket_ready_fn ready = last && t->bucket_count > 1 ? hand_over : NULL;
-    if (status == LS_OK) status = ls_plan_backward(plan, r->queue, &in.all, gradient, ready, r);
-    slow_down(t, start + r->phases.exchange - waited);
+    int64_t end = last ? ls_params_length(t->params) : t->bucket_ends[run->part];
+    if (m->status == LS_OK)
+        m->status = ls_plan_backward_until(m->plan, r->queue, &m->in.all, run->gradient, end, &m->backward);
+    if (last && m->status == LS_OK) slow_down(t, m->start + r->phases.exchange - m->waited);
     lap(r, &r->phases.backward, LS_SPAN_BACKWARD);
-    ls_status added = ls_strategy_gradient_end(t->strategy, r->index, r->queue, info);
-    lap(r, &r->phases.exchange, LS_SPAN_ADD);
-    ls_status restored = restore(r, r->train_loader, &batch);
-    lap(r, &r->phases.load, LS_SPAN_RESTORE);
-    return status != LS_OK ? status : added != LS_OK ? added : restored;
+    if (last && m->batch) {
+        ls__replica_failed(r, restore(r, r->train_loader, &m->batch));
+        lap(r, &r->phases.load, LS_SPAN_RESTORE);
+    }
+    ls__replica_failed(r, m->status);
+    if (last) begins(r, LS_FLIGHT_EXCHANGE);
 }
 
 // The step of the epoch whose batch is computed.
@@ -360,42 +369,58 @@ static ls_step_info step_info(const ls_trainer *t) {
     return info;
 }
 
-// The strategy's part of a step, which all lanes go through together; the decision is the same on all of them. Communication that
-// fails is told by its own status: other hosts may wait for this one for ever.
-static void exchange(ls_replica *r, const ls_step_info *info) {
+// Asynchronous: the first replica pushes the batch and pulls the next one's weights.
+static ls_vote call(void *user, ls_vote voted, const ls_step_info *info) {
+    ls_replica *r = user;
+    ls_status status;
+    ls_vote vote = ls_async_exchange(r->trainer->async, r->queue, info, voted, &status);
+    if (status != LS_OK) r->trainer->exchange_failed = 1;
+    ls__replica_failed(r, status);
+    return vote;
+}
+
+// The kernels of a step, with what the engine does in between. Communication that fails is reported by its own status: other hosts may wait for this one
+// for ever.
+static void go_through(ls_replica *r, const ls_step_info *info, int64_t row) {
     ls_trainer *t = r->trainer;
-    ls_vote decision;
-    ls__replica_failed(r, ls_synchronize(r->queue));  // what the device could not do is known before the vote
-    begins(r, LS_FLIGHT_EXCHANGE);
-    vote_early(r, info);  // of a lane that computed nothing, or failed before its last micro-batch
     ls_step_times times = times_of(r);
-    ls_status status = ls_strategy_step(t->strategy, r->index, r->queue, info, vote_of(r), &decision, &times);
+    ls_step_client client = {.user = r, .vote = vote, .call = t->async ? call : NULL};
+    ls_step_run run;
+    ls_vote decision;
+    ls_status status = ls_engine_begin(t->engine, r->index, r->queue, info, &client, &times);
+    while (status == LS_OK && ls_engine_next(t->engine, r->index, &run)) {
+        add_times(r, &times);
+        r->running->row = t->table + (row + run.micro_batch) * t->measures.width;
+        if (r->status == LS_OK && run.backward)
+            backward(r, r->running, &run);
+        else if (r->status == LS_OK)
+            forward(r, r->running, &run);
+        times = times_of(r);
+    }
+    if (status == LS_OK) status = ls_engine_end(t->engine, r->index, &decision);
     add_times(r, &times);
     if (status != LS_OK) t->exchange_failed = 1;
     ls__replica_failed(r, status);
-    r->home = !ls_strategy_is_early(t->strategy);
+    if (r->running->batch) ls__replica_failed(r, restore(r, r->train_loader, &r->running->batch));
+    r->home = !ls_engine_is_early(t->engine);
     if (r->home) ls__not_finite_after(r, t->at.step + 1);
     if (r->index != 0) return;
-    t->at.decision = decision;
+    t->at.decision = status == LS_OK ? decision : LS_VOTE_FAILED;
     t->at.learning_rate = info->lr;
 }
 
 static void run_step(ls_replica *r) {
     ls_trainer *t = r->trainer;
     ls_step_info info = step_info(t);
-    int64_t begin, end, row = batch_of(t) * t->train_shape.micro_batches;
+    int64_t row = batch_of(t) * t->train_shape.micro_batches;
     double end_of_last = r->since;
     ls__timeline_step(r, t->at.step);
-    if (!ls_strategy_is_early(t->strategy)) ls__timeline_exchange(r, t->at.step);
+    if (!ls_engine_is_early(t->engine)) ls__timeline_exchange(r, t->at.step);
     lap_between(r);
     double start = r->since;
-    ls_strategy_begin(t->strategy, r->index);
-    ls__replica_deal(r, info.micro_batches, &begin, &end);
     if (t->async) ls__replica_failed(r, start_loader(r, t->at.batch, t->at.batch + 1));
     lap(r, &r->phases.serial, LS_SPAN_NONE);
-    for (int64_t v = begin; v < end && r->status == LS_OK; v++)
-        ls__replica_failed(r, train_micro_batch(r, &info, v, v == end - 1, t->table + (row + v) * t->measures.width));
-    exchange(r, &info);
+    go_through(r, &info, row);
     begins(r, LS_FLIGHT_BETWEEN);
     if (r->index == 0) note_step_seconds(r, r->since - start);
     if (ls_trace_on(r->trace)) ls_trace_add(r->trace, LS_SPAN_STEP, (int)t->at.all_steps + 1, end_of_last, r->since);
@@ -412,7 +437,7 @@ static ls_status evaluate_micro_batch(ls_replica *r, int64_t first, double *row)
     ls_plan *plan =
         r->plan[batch->count == t->eval_shape.micro_batch ? LS_PLAN_KIND_EVALUATE : LS_PLAN_KIND_EVALUATE_TAIL];
     ls_status status = feed(r, batch, &in);
-    if (status == LS_OK) status = ls_plan_forward(plan, r->queue, &in.all, NULL, NULL);
+    if (status == LS_OK) status = ls_plan_forward(plan, r->queue, &in.all);
     if (status == LS_OK) status = take_measures(r, plan, batch->count, row);
     if (status == LS_OK) status = ls__rows_take(&t->rows, r->queue, plan, first, batch->count);
     if (status == LS_OK && t->views.count) status = ls__views_take(r, plan, batch, first);
@@ -437,7 +462,7 @@ static void run_evaluation(ls_replica *r) {
     ls__replica_failed(r, ls_synchronize(r->queue));
     ls_loader_cancel(r->eval_loader);
     begins(r, LS_FLIGHT_BETWEEN);
-    ls_strategy_host_barrier(t->strategy);
+    ls_engine_host_barrier(t->engine);
     if (r->trace) ls_trace_add(r->trace, LS_SPAN_EVALUATION, 0, start, ls_clock());
 }
 
@@ -462,7 +487,7 @@ static ls_status make_inputs(ls_replica *r) {
 static void place_gradients(const ls_replica *r) {
     const ls_trainer *t = r->trainer;
     int64_t bytes;
-    void *gradients = ls_strategy_lane_gradients(t->strategy, r->index, &bytes);
+    void *gradients = ls_engine_lane_gradients(t->engine, r->index, &bytes);
     if (t->spread.bound) ls__topology_place(t->topology, t->spread.first[r->index], gradients, bytes);
 }
 
@@ -478,6 +503,8 @@ static void allocate(ls_replica *r) {
     if (status == LS_OK) status = ls_buffer_create(t->device, key, &r->random);
     if (status == LS_OK) status = ls_calloc(1, key, &r->key);
     if (status == LS_OK && t->choices.loss_scale.used) status = ls_buffer_create(t->device, LS_ALIGN, &r->scale);
+    if (status == LS_OK) status = ls_calloc(1, sizeof *r->running, &r->running);
+    if (status == LS_OK) status = ls_calloc(t->bucket_count, 1, &r->ready);
     ls__replica_failed(r, status);
     place_gradients(r);
     for (int i = 0; i < LS_PLAN_KINDS; i++)
@@ -561,7 +588,7 @@ ls_status ls__replicas_run(ls_trainer *t, ls_command command) {
 }
 
 ls_status ls__replicas_start(ls_trainer *t) {
-    ls_barrier_init(&t->team, t->spread.replicas, ls_strategy_config_of(t->strategy)->spin);
+    ls_barrier_init(&t->team, t->spread.replicas, ls_engine_config_of(t->engine)->spin);
     thread_begin(&t->replica[0]);
     sigset_t all, before;  // signals are the main thread's business
     sigfillset(&all);

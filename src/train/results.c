@@ -146,7 +146,7 @@ ls_status ls__results_memory(ls_trainer *t) {
         int64_t replaced;
         char broken[sizeof t->history.broken];
         int loaders, measured;
-    } mine = {ls_memory_peak_rss(), t->memory.total.worker, ls_strategy_overlap_seconds(t->strategy), 0, "", 0, 0},
+    } mine = {ls_memory_peak_rss(), t->memory.total.worker, ls_engine_hidden_seconds(t->engine), 0, "", 0, 0},
       *all;
     ls_history *h = &t->history;
     mine.replaced = count_replaced(t, mine.broken, sizeof mine.broken);
@@ -403,13 +403,13 @@ static ls_status get(void *user, int param, float *values) {
 
 static ls_status set(void *user, int param, const float *values) {
     ls_trainer *t = user;
-    if (!ls_strategy_writes_weights(t->strategy)) return LS_OK;
+    if (!ls_engine_writes_weights(t->engine)) return LS_OK;
     return ls_params_set(t->params, t->queue, param, t->weights, values);
 }
 
 static ls_status changed(void *user) {
     ls_trainer *t = user;
-    return ls_strategy_weights_changed(t->strategy, t->queue);
+    return ls_engine_weights_changed(t->engine, t->queue);
 }
 
 static ls_weights weights_of(ls_trainer *t) {

@@ -163,7 +163,7 @@ static void find_comm_core(ls_trainer *t, const ls_spread_question *q) {
 }
 
 static ls_status refuse_workers(const ls_trainer *t, int workers, int64_t v) {
-    const ls_roles *roles = &t->spread.roles;
+    const ls_mesh *roles = &t->spread.roles;
     return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                    "%d workers%s for %lld micro-batches of %lld in a global batch of %lld: start at most %lld, or take "
                    "a smaller micro-batch or a larger global batch",
@@ -175,8 +175,8 @@ ls_status ls__spread_resolve(ls_trainer *t) {
     ls_spread *s = &t->spread;
     ls_train_config *c = &t->config;
     int64_t v = t->train_shape.micro_batches;
-    s->roles = (ls_roles){.workers = t->comm->size, .servers = c->servers};
-    LS_TRY(ls_strategy_assign(t->choices.strategy, &s->roles));
+    s->roles = ls_mesh_plain(t->comm->size, 1, c->servers);
+    LS_TRY(ls_strategy_assign(t->choices.strategy, t->comm->size, &s->roles.servers));
     int workers = c->async ? 1 : t->comm->size - s->roles.servers;  // those that share a batch
     if (workers > v) return refuse_workers(t, workers, v);
     if (c->replicas > v / workers)
@@ -202,8 +202,8 @@ ls_status ls__spread_resolve(ls_trainer *t) {
         snprintf(s->reason, sizeof s->reason, "as asked for");
     else
         explain(t, s, cores);
-    s->roles.replicas = s->replicas;
-    s->team = c->async ? (ls_roles){.workers = 1, .replicas = s->replicas} : s->roles;
+    s->roles.lanes = s->replicas;
+    s->team = c->async ? ls_mesh_plain(1, s->replicas, 0) : s->roles;
     if (t->choices.compress == LS_COMPRESS_TOPK) s->team.whole = v;
     s->lanes = t->comm->size * s->replicas;
     if (s->replicas * c->threads > cores) s->comm_cores = 0;

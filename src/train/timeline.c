@@ -11,12 +11,12 @@
 
 #define WARM_UP      2          // steps of an epoch left out before recording begins, where enough follow
 #define MOST_EVENTS  (1 << 20)  // of the whole job: viewers get slow, and a file of 100 MB is enough
-#define STEP_EVENTS  16         // of a step besides its micro-batches and the strategy: the step's own
+#define STEP_EVENTS  16         // of a step besides its micro-batches and the engine: the step's own
 #define BATCH_EVENTS 8          // of a micro-batch besides the plan's steps
 
 // --- names -----------------------------------------------------------------------------------------------------------
 
-// The category a strategy's phase counts for.
+// The category a phase of the engine counts for.
 static const char *category(ls_step_phase phase) {
     switch (phase) {
     case LS_STEP_WAIT: return "wait";
@@ -78,10 +78,10 @@ void ls__timeline_choose(ls_timeline *l, int64_t steps, int64_t epochs, int64_t 
 // Decides what is recorded, the same on all workers, and returns how many events a replica may need for it.
 static int64_t make_room(const ls_trainer *t, ls_timeline *l) {
     ls_plan *const *plan = t->replica[0].plan;
-    int64_t run = ls_strategy_deal_maximum(t->strategy, t->train_shape.micro_batches);
+    int64_t run = ls__deal_maximum(t, t->train_shape.micro_batches);
     int64_t need =
         run * (larger(steps_of(plan[LS_PLAN_KIND_TRAIN]), steps_of(plan[LS_PLAN_KIND_TRAIN_TAIL])) + BATCH_EVENTS) +
-        STEP_EVENTS + ls_strategy_trace_events(t->strategy) + ls_strategy_overlap_events(t->strategy) +
+        STEP_EVENTS + ls_engine_lane_events(t->engine) + ls_engine_progress_events(t->engine) +
         4 * t->bucket_count;
     int64_t room = MOST_EVENTS / t->spread.lanes, epochs = larger(t->config.epochs, 1);
     ls__timeline_choose(l, t->train_shape.steps, epochs, room, need);
@@ -95,9 +95,9 @@ static int64_t make_room(const ls_trainer *t, ls_timeline *l) {
 // --- recording -------------------------------------------------------------------------------------------------------
 
 static ls_status attach(ls_trainer *t, ls_timeline *l, const int first[LS_PLAN_KINDS], int64_t capacity) {
-    l->track_count = 2 * t->spread.replicas + (ls_strategy_overlap_events(t->strategy) > 0);
+    l->track_count = 2 * t->spread.replicas + (ls_engine_progress_events(t->engine) > 0);
     LS_TRY(ls_calloc(l->track_count, sizeof *l->tracks, &l->tracks));
-    int64_t run = ls_strategy_deal_maximum(t->strategy, t->train_shape.micro_batches);
+    int64_t run = ls__deal_maximum(t, t->train_shape.micro_batches);
     for (int i = 0; i < l->track_count; i++) {
         LS_TRY(ls_memory_alloc(sizeof **l->tracks, &l->tracks[i]));
         int64_t ahead = l->epochs * (l->steps * run + 8);  // a loader prepares little more than is used
@@ -113,7 +113,7 @@ static ls_status attach(ls_trainer *t, ls_timeline *l, const int first[LS_PLAN_K
         ls_loader_record(r->train_loader, r->loader_trace, LS_SPAN_PREPARE);
     }
     if (l->track_count > 2 * t->spread.replicas)
-        ls_strategy_overlap_record(t->strategy, l->tracks[2 * t->spread.replicas], l->strategy_first);
+        ls_engine_record(t->engine, l->tracks[2 * t->spread.replicas], l->strategy_first);
     return LS_OK;
 }
 
@@ -154,7 +154,7 @@ void ls__timeline_destroy(ls_trainer *t) {
         if (r->train_loader) ls_loader_record(r->train_loader, NULL, 0);
         r->trace = r->loader_trace = NULL;
     }
-    if (t->strategy) ls_strategy_overlap_record(t->strategy, NULL, 0);
+    if (t->engine) ls_engine_record(t->engine, NULL, 0);
     for (int i = 0; l->tracks && i < l->track_count; i++) {
         if (l->tracks[i]) ls_trace_release(l->tracks[i]);
         ls_memory_free(l->tracks[i]);

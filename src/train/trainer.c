@@ -1,4 +1,4 @@
-// Setting a trainer up: plans, strategy, memory, weights.
+// Setting a trainer up: plans, engine, memory, weights.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -150,7 +150,7 @@ static int runs_tail(const ls_trainer *t, const ls_epoch_shape *shape, const ls_
     if (shape == &t->train_shape)
         ls__replica_deal(r, micro_batches, &begin, &end);
     else
-        ls_roles_deal(&t->spread.roles, micro_batches, r->lane, &begin, &end);
+        ls_mesh_deal_lane(&t->spread.roles, micro_batches, r->lane, &begin, &end);
     return begin < end && end == micro_batches;
 }
 
@@ -187,43 +187,59 @@ static ls_status refresh_some(void *user, ls_queue *queue, ls_span weights, ls_s
     return ls_params_refresh_some(t->params, queue, weights, copies, h->begin, h->end, h->low, h->high, part, parts);
 }
 
-static ls_status plan_strategy(ls_trainer *t) {
+// Steps of fewer micro-batches: the last of an epoch.
+static int64_t short_step(const ls_trainer *t) {
+    int64_t samples, micro_batches;
+    ls__epoch_step(&t->train_shape, t->train_shape.steps - 1, &samples, &micro_batches);
+    return micro_batches;
+}
+
+static ls_status plan_engine(ls_trainer *t) {
     int skips = t->choices.not_finite == LS_NOT_FINITE_SKIP || t->choices.loss_scale.dynamic;
-    int host_lanes = t->comm->local_size * t->spread.replicas * t->config.threads;
-    ls_strategy_config config = {.comm = t->comm,
-                                 .device = t->device,
-                                 .replicas = t->spread.replicas,
-                                 .threads = ls__vector_threads(t->device),
-                                 .servers = t->config.servers,
-                                 .length = ls_params_length(t->params),
-                                 .micro_batches = t->train_shape.micro_batches,
-                                 .optimizer = t->choices.optimizer,
-                                 .params = t->choices.optimizer_params,
-                                 .spin = host_lanes <= ls_topology_host_cores(t->topology) ? 20000 : 0,
-                                 .overlap = t->bucket_count > 1,
-                                 .early = t->bucket_count > 1 && t->config.early_forward && t->comm->between,
-                                 .overlap_own_core = t->spread.comm_cores > 0 && !t->spread.core_left_over,
-                                 .overlap_begin = ls__exchange_bind,
-                                 .overlap_user = t,
-                                 .bucket_ends = t->bucket_ends,
-                                 .bucket_count = t->bucket_count,
-                                 .clip_norm = t->config.clip_norm,
-                                 .find_not_finite = t->choices.not_finite == LS_NOT_FINITE_STOP,
-                                 .skip_not_finite = skips,
-                                 .compress = t->choices.compress,
-                                 .compress_fraction = t->choices.compress_fraction,
-                                 .algorithm = t->choices.algorithm,
-                                 .segments = t->segments,
-                                 .segment_count = t->segment_count,
-                                 .decay_kernels_only = !t->config.decay_biases,
-                                 .lookahead = t->config.lookahead > 0,
-                                 .copies_bytes = ls_params_copies_bytes(t->params),
-                                 .refresh = refresh,
-                                 .refresh_some = refresh_some,
-                                 .refresh_user = t->home,
-                                 .weights_of = t->home == t ? NULL : t->home->strategy};
+    int host_lanes = t->comm->local_size * t->spread.replicas * t->config.threads, *order;
+    int64_t other = short_step(t);
+    ls_engine_config config = {.comm = t->comm,
+                               .device = t->device,
+                               .lanes = t->spread.replicas,
+                               .threads = ls__vector_threads(t->device),
+                               .servers = t->config.servers,
+                               .length = ls_params_length(t->params),
+                               .micro_batches = t->train_shape.micro_batches,
+                               .other_counts = &other,
+                               .other_count_count = 1,
+                               .optimizer = t->choices.optimizer,
+                               .params = t->choices.optimizer_params,
+                               .spin = host_lanes <= ls_topology_host_cores(t->topology) ? 20000 : 0,
+                               .progress = t->bucket_count > 1,
+                               .early = t->bucket_count > 1 && t->config.early_forward && t->comm->between,
+                               .in_order = t->bucket_count / 2,
+                               .own_core = t->spread.comm_cores > 0 && !t->spread.core_left_over,
+                               .progress_begin = ls__exchange_bind,
+                               .progress_user = t,
+                               .bucket_ends = t->bucket_ends,
+                               .bucket_count = t->bucket_count,
+                               .clip_norm = t->config.clip_norm,
+                               .find_not_finite = t->choices.not_finite == LS_NOT_FINITE_STOP,
+                               .skip_not_finite = skips,
+                               .compress = t->choices.compress,
+                               .compress_fraction = t->choices.compress_fraction,
+                               .algorithm = t->choices.algorithm,
+                               .segments = t->segments,
+                               .segment_count = t->segment_count,
+                               .decay_kernels_only = !t->config.decay_biases,
+                               .lookahead = t->config.lookahead > 0,
+                               .copies_bytes = ls_params_copies_bytes(t->params),
+                               .refresh = refresh,
+                               .refresh_some = refresh_some,
+                               .refresh_user = t->home,
+                               .weights_of = t->home == t ? NULL : t->home->engine};
     if (t->config.async) return ls__async_plan(t, &config);
-    return ls_strategy_plan(t->config.strategy, &config, &t->strategy);
+    LS_TRY(ls_calloc(t->bucket_count, sizeof *order, &order));
+    ls_plan_forward_order(t->replica[0].plan[LS_PLAN_KIND_TRAIN], t->bucket_ends, t->bucket_count, order);
+    config.forward_order = order;
+    ls_status status = ls_engine_plan(t->config.strategy, &config, &t->engine);
+    free(order);
+    return status;
 }
 
 ls_status ls__trainer_plan(ls_trainer *t, int replicas) {
@@ -244,7 +260,7 @@ ls_status ls__trainer_plan(ls_trainer *t, int replicas) {
     LS_TRY(ls_params_seal(t->params));
     LS_TRY(ls_params_segments(t->params, t->graph, &t->segments, &t->segment_count));
     LS_TRY(ls__buckets_resolve(t));
-    return plan_strategy(t);
+    return plan_engine(t);
 }
 
 // --- memory ----------------------------------------------------------------------------------------------------------
@@ -274,7 +290,7 @@ static ls_status make_loaders(ls_trainer *t) {
 }
 
 static ls_status draw_weights(ls_trainer *t) {
-    for (int i = 0; ls_strategy_writes_weights(t->strategy) && i < t->graph->store->count; i++) {
+    for (int i = 0; ls_engine_writes_weights(t->engine) && i < t->graph->store->count; i++) {
         float *values;
         LS_TRY(ls_memory_alloc(ls_shape_count(t->graph->store->params[i].shape) * 4, &values));
         ls_param_initialize(t->graph->store, i, t->config.seed, values);
@@ -291,17 +307,17 @@ static ls_status draw_weights(ls_trainer *t) {
 static ls_status allocate(ls_trainer *t, ls_dataset *dataset) {
     LS_TRY(make_shared(t));
     if (t->choices.cache) LS_TRY(ls__dataset_cache(dataset, t->choices.cache, t->config.cache_decoded));
-    LS_TRY(ls_comm_agree(t->comm, ls_strategy_allocate(t->strategy)));
+    LS_TRY(ls_comm_agree(t->comm, ls_engine_allocate(t->engine)));
     if (t->async) LS_TRY(ls_async_allocate(t->async));
-    t->weights = ls_strategy_weights(t->strategy);
-    t->copies = ls_strategy_copies(t->strategy);
+    t->weights = ls_engine_weights(t->engine);
+    t->copies = ls_engine_copies(t->engine);
     LS_TRY(ls_comm_agree(t->comm, ls__replicas_start(t)));
     LS_TRY(ls__replicas_run(t, LS_COMMAND_ALLOCATE));
     if (t->spread.bound) ls_topology_unbind(t->topology);  // threads of loaders run where there is room
     LS_TRY(ls_comm_agree(t->comm, make_loaders(t)));
     if (t->home != t) return LS_OK;
     LS_TRY(ls_comm_agree(t->comm, draw_weights(t)));
-    return ls_strategy_weights_changed(t->strategy, t->queue);
+    return ls_engine_weights_changed(t->engine, t->queue);
 }
 
 // --- create, destroy -------------------------------------------------------------------------------------------------
@@ -404,6 +420,8 @@ static void destroy_replica(ls_replica *r) {
     free(r->key);
     free(r->ranges);
     free(r->step_seconds);
+    free(r->running);
+    free(r->ready);
 }
 
 static void destroy_history(ls_history *h) {
@@ -442,7 +460,7 @@ void ls_trainer_destroy(ls_trainer **trainer) {
     t->left = 1;
     if (t->guests > 0) return;
     ls_async_destroy(&t->async);
-    ls_strategy_destroy(&t->strategy);
+    ls_engine_destroy(&t->engine);
     ls_comm_destroy(&t->solo);
     ls__rows_destroy(&t->rows);
     ls__rows_destroy(&t->views.rows);

@@ -4,7 +4,7 @@
 //   buckets.c   in which pieces gradients are exchanged
 //   feeds.c     which fields of the dataset feed which inputs of the graph
 //   images.c    what becomes of images before that
-//   trainer.c   setting up: plans, strategy, memory, weights
+//   trainer.c   setting up: plans, engine, memory, weights
 //   whitening.c an initializer that measures the images
 //   probe.c     whether all hosts compute the same; probe_cache.c keeps what they did
 //   replica.c   the lanes at work, each in a thread of its own
@@ -22,6 +22,7 @@
 #include <lockstep/train.h>
 #include <pthread.h>
 
+#include "async/async.h"
 #include "base/barrier.h"
 #include "comm/comm.h"
 #include "data/dataset.h"
@@ -31,8 +32,7 @@
 #include "graph/plan.h"
 #include "optim/lookahead.h"
 #include "optim/optim.h"
-#include "strategy/async.h"
-#include "strategy/strategy.h"
+#include "step/engine.h"
 #include "train/measures.h"
 #include "train/rows.h"
 #include "train/spread.h"
@@ -64,14 +64,14 @@ typedef struct ls_choices {
     double rate_scale;  // of linear scaling; 1: none
     int constant_warmup;
     ls_compress compress;
-    double compress_fraction;  // as in ls_strategy_config
+    double compress_fraction;  // as in ls_engine_config
     ls_algorithm algorithm;    // once it is measured, that
     ls_tune tune;
     ls_not_finite not_finite;
     ls_loss_scale loss_scale;
     int64_t cache;       // bytes of samples of files that are kept in memory, at most
     int replace_broken;  // 1: samples that cannot be decoded are replaced
-    const ls_strategy_ops *strategy;
+    const ls_strategy *strategy;
     int slow_worker;     // -1: none
     double slow_factor;  // above 1
 } ls_choices;
@@ -92,8 +92,8 @@ typedef struct ls_spread {
     int cores;            // the least that a worker has of its own; 0: fewer cores than workers
     int given_threads;    // of the trainer whose device this one shares; 0: it has one of its own
     int replicas, lanes;  // per worker; in the job
-    ls_roles roles;       // with the servers that there are
-    ls_roles team;        // those who share a batch: all, or in asynchronous training one worker
+    ls_mesh roles;        // with the servers that there are
+    ls_mesh team;         // those who share a batch: all, or in asynchronous training one worker
     int bound;            // replicas are bound to cores
     int *first;           // (replicas): of the cores, by replica
     int spare;            // a core that no replica has; -1: there is none
@@ -186,8 +186,8 @@ typedef struct ls_replica {
     int64_t range_count;
     int home;                        // 1: the weights of the latest step are
     int stops;                       // 1: they had what is no finite number: votes to stop
-    const ls_step_info *ready_info;  // of the running step, while its last backward goes on
-    int ready;                       // buckets of it that have been handed over
+    struct ls_running *running;      // the micro-batch that is computed
+    char *ready;                     // (bucket_count): of early engines, buckets whose weights may be read
     ls_phase_seconds phases;         // of the running epoch, or the latest
     double since;                    // when what is not yet in `phases` began
     ls_trace *trace, *loader_trace;  // its tracks of the timeline; NULL without one
@@ -212,7 +212,7 @@ typedef struct ls_position {
     double started;        // when it was begun, or gone on with
     double seconds;        // of it before that
     int64_t skipped;       // steps of it that were left out before that
-    int64_t skipped_then;  // those that the strategy had left out when it was begun, or gone on with
+    int64_t skipped_then;  // those that the engine had left out when it was begun, or gone on with
     double scale;          // of the losses, for the next step
     int64_t scale_steps;   // that have been taken in a row with it
     int64_t overflows;     // steps of all epochs that were left out under a dynamic one
@@ -281,10 +281,10 @@ struct ls_trainer {
     ls_tune_measured measured;  // what that was chosen from; zeros: nothing
     int64_t *bucket_ends;       // (bucket_count)
     int bucket_count;
-    ls_strategy *strategy;
-    ls_async *async;          // NULL: all take a step together; else the strategy is this worker's own
+    ls_engine *engine;
+    ls_async *async;          // NULL: all take a step together; else the engine is this worker's own
     ls_comm *solo;            // which is of this communicator
-    ls_span weights, copies;  // the strategy's
+    ls_span weights, copies;  // the engine's
     ls_queue *queue;          // of the main thread, for what is set and taken outside of steps
     int exchange_failed;      // 1: this worker's communication did, which others do not know of
 
@@ -332,14 +332,14 @@ void ls__exchange_bind(void *trainer);  // binds the calling thread, the one tha
 
 // async.c. What is asked for, where one worker can find it wrong alone.
 ls_status ls__async_check(ls_trainer *trainer);
-// Plans it, and the strategy. Errors: as ls_async_plan.
-ls_status ls__async_plan(ls_trainer *trainer, const ls_strategy_config *config);
+// Plans it, and the engine. Errors: as ls_async_plan.
+ls_status ls__async_plan(ls_trainer *trainer, const ls_engine_config *config);
 // Once the epoch is begun: tickets, the first of this worker. Collective, but that servers do not wait for the others.
 ls_status ls__async_begin(ls_trainer *trainer);
 // A batch of a computing worker, or all that a server serves; what comes of it is in the position, and failures in the replicas'.
 void ls__async_step(ls_trainer *trainer);
-// As ls_strategy_visit and ls_strategy_skipped, of whatever training this is.
-ls_status ls__trainer_visit(ls_trainer *trainer, ls_strategy_visitor visit, void *user);
+// As ls_engine_visit and ls_engine_skipped, of whatever training this is.
+ls_status ls__trainer_visit(ls_trainer *trainer, ls_state_visitor visit, void *user);
 int64_t ls__trainer_skipped(const ls_trainer *trainer);
 // Whether another run of the same may have other weights.
 int ls__async_by_timing(const ls_trainer *trainer);
@@ -394,6 +394,8 @@ ls_status ls__trainer_plan(ls_trainer *trainer, int replicas);
 int64_t ls__shared_bytes(const ls_trainer *trainer);  // of the table's shared memory
 int64_t ls__arena_bytes(const ls_replica *replica);
 int64_t ls__ranges_count(const ls_trainer *trainer, const ls_epoch_shape *shape);
+// The largest number of micro-batches of a step of so many that a replica of the job can have.
+int64_t ls__deal_maximum(const ls_trainer *trainer, int64_t micro_batches);
 
 // whitening.c. What the initializer patch_whitening makes of parameter `param`, in Keras's order: the same on every worker. Images are known and
 // normalized. Not collective. Errors: INVALID_ARGUMENT (the layer is none that it can be made for), OUT_OF_MEMORY, those of the source.
@@ -433,7 +435,7 @@ void ls__replica_deal(const ls_replica *replica, int64_t micro_batches, int64_t 
 void ls__replica_failed(ls_replica *replica, ls_status status);
 // The time since the end of its latest phase was spent waiting, or serving.
 void ls__replica_waited(ls_replica *replica);
-// After a step of a strategy that is early: leaves its weights to come home behind whatever the program does next (ls_comm_home brings them).
+// After a step of an engine that is early: leaves its weights to come home behind whatever the program does next (ls_comm_home brings them).
 void ls__weights_away(ls_trainer *trainer);
 // Brings home what is away, as ls_comm_home, for whoever looks at this trainer's weights or state. Not collective. Errors: that of the exchange which could
 // not bring all of it: the weights are partly those of the latest step, partly older ones, and nobody is to have them.

@@ -14,7 +14,7 @@
 
 #include <lockstep/context.h>
 
-#include "strategy/strategy.h"
+#include "step/strategies.h"
 #include "train/topology.h"
 
 typedef enum ls_tune { LS_TUNE_OFF, LS_TUNE_AUTO, LS_TUNE_AGAIN } ls_tune;
