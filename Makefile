@@ -3,6 +3,7 @@
 cores := $(shell nproc 2>/dev/null || echo 2)
 WORKERS ?= $(shell n=$(cores); [ $$n -ge 2 ] || n=2; [ $$n -le 4 ] || n=4; echo $$n)
 PREFIX ?= /usr/local
+BUILD ?= build/release
 
 .PHONY: release demo check install uninstall dist docs bench asan lint format clean help
 
@@ -27,8 +28,8 @@ install: release ## install to PREFIX (/usr/local): program, libraries, manuals,
 	cmake --install build/release --prefix $(PREFIX)
 
 uninstall: ## remove what 'make install' has put there
-	xargs -rd '\n' rm -fv <build/release/install_manifest.txt
-	sed -n 's,^\(.*/lockstep\(/.*\)\{0,1\}\)/[^/]*$$,\1,p' build/release/install_manifest.txt | sort -ru | xargs -rd '\n' rmdir --ignore-fail-on-non-empty
+	xargs -rd '\n' rm -fv <$(BUILD)/install_manifest.txt
+	sed -n 's|^\(.*/lockstep\(/.*\)\{0,1\}\)/[^/]*$$|\1|p' $(BUILD)/install_manifest.txt | sort -ru | xargs -rd '\n' rmdir --ignore-fail-on-non-empty
 
 dist: ## the sources of HEAD as build/lockstep-VERSION.tar.gz, with its checksum
 	tools/dist build

@@ -17,3 +17,9 @@ foreach(language C CXX Fortran)
     ${CMAKE_COMMAND} ${PKG_CONFIG_EXECUTABLE} ${CMAKE_NM} ${two_workers})
   set_tests_properties(packaging.${language} PROPERTIES FIXTURES_REQUIRED installed TIMEOUT 120 LABELS packaging SKIP_RETURN_CODE 77)
 endforeach()
+add_test(NAME packaging.install COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/packaging/install.sh ${PROJECT_BINARY_DIR}
+  ${PROJECT_BINARY_DIR}/packaging-install ${CMAKE_COMMAND} "${CMAKE_BUILD_TYPE}")
+# After the other one: an installation is written down in the build folder.
+set_tests_properties(packaging.install PROPERTIES FIXTURES_REQUIRED installed TIMEOUT 60 LABELS packaging)
+add_test(NAME packaging.completion COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/packaging/completion.sh ${PROJECT_BINARY_DIR}/installed)
+set_tests_properties(packaging.completion PROPERTIES FIXTURES_REQUIRED installed TIMEOUT 60 LABELS packaging)
