@@ -73,7 +73,7 @@ install(FILES ${PROJECT_BINARY_DIR}/lockstep-config.cmake ${PROJECT_BINARY_DIR}/
   DESTINATION ${package_dir})
 
 # Documents keep their places beside each other, so that links from one to another lead somewhere.
-install(FILES README.md CHANGES.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES README.md CHANGES.md LICENSE packaging/debian/copyright DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs examples DESTINATION ${CMAKE_INSTALL_DOCDIR}
   PATTERN examples/CMakeLists.txt EXCLUDE PATTERN examples/try EXCLUDE)
 

@@ -28,7 +28,7 @@ says "#SBATCH --reservation=r"
 grep -q -e '--cpus-per-task\|--time\|--mem\|--gres\|nvidia' "$here/out" && wrong "$what: asks for what nobody asked for"
 cp "$here/out" "$here/job"
 run 0 env PATH="$here/bin:$PATH" SLURM_NTASKS=8 sh "$here/job"
-matches '\[none\]\[-n\]\[8\]\[/.*\]\[train\]\[mnist-mlp\]$'
+matches '\[none\]\[(--hostfile|-f)\]\[/[^]]*/nodes\]\[-n\]\[8\]\[/.*\]\[train\]\[mnist-mlp\]$'
 
 # A study asks for the most it compares, and starts its runs itself.
 run 0 "$lockstep" slurm scale mnist-mlp mnist-cnn --nodes 1,4,2 --workers-per-node 1,3 --out "a study" --time 10 --cpus-per-task=2
@@ -120,9 +120,9 @@ for line in '#PBS -N p' '#PBS -l select=2:ncpus=4:mpiprocs=4:mem=8G:ngpus=2' '#P
 done
 grep -q SLURM "$here/out" && wrong "$what: speaks of Slurm"
 cp "$here/out" "$here/job"
-for _ in 1 2 3 4 5 6 7 8; do echo n1; done >"$here/nodes"
+for node in n1 n1 n1 n1 n2 n2 n2 n2; do echo $node; done >"$here/nodes"
 run 0 env PATH="$here/bin:$PATH" PBS_O_WORKDIR="$here" PBS_NODEFILE="$here/nodes" PBS_JOBID=1 sh "$here/job"
-matches '\[none\]\[-n\]\[8\]\[/.*\]\[train\]\[mnist-mlp\]\[--time-limit\]\[0:540\]$'
+matches '\[none\]\[(--hostfile|-f)\]\[/[^]]*/nodes\]\[-n\]\[8\]\[/.*\]\[train\]\[mnist-mlp\]\[--time-limit\]\[0:540\]$'
 run 0 "$lockstep" batch train mnist-mlp --system=pbs --array "lr=1,2"
 says '#PBS -J 0-1'
 refuses 2 "--qos is Slurm's" "$lockstep" batch train mnist-mlp --system pbs --qos q

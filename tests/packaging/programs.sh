@@ -3,6 +3,7 @@
 # the library keeps to itself: a function that ends the program.
 #     programs.sh C|CXX|Fortran COMPILER PREFIX INSIDE FOLDER CC CMAKE PKG-CONFIG NM [TWO WORKERS' LAUNCHER...]
 # INSIDE is the archive with all names of the library.
+# shellcheck disable=SC2086 # words on purpose
 set -eu
 language=$1 compiler=$2 prefix=$3 inside=$4 build=$5 cc=$6 cmake=$7 pkg_config=$8 nm=$9
 shift 9
@@ -56,9 +57,7 @@ expect() {
 unset LD_LIBRARY_PATH
 shared=$("$pkg_config" --cflags --libs lockstep)
 static=$("$pkg_config" --cflags --libs lockstep-static)
-# shellcheck disable=SC2086 # words on purpose
 "$compiler" $flags "$source" "$build/own.o" -rdynamic $shared -o "$build/by-pkg-config"
-# shellcheck disable=SC2086
 "$compiler" $flags "$source" "$build/own.o" $static -o "$build/by-pkg-config-static"
 readelf -d "$build/by-pkg-config" | grep -q 'NEEDED.*liblockstep\.so\.[0-9]' || fail "not linked with the SONAME"
 readelf -d "$build/by-pkg-config-static" | grep -q 'NEEDED.*liblockstep' && fail "not linked with the static library"
