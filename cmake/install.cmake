@@ -40,7 +40,10 @@ install(EXPORT lockstep-targets NAMESPACE lockstep:: DESTINATION ${package_dir})
 
 # Who links the static library needs what it was made of; the shared one has it inside. Packages that pkg-config knows, and options.
 set(modules hwloc jansson libcrypto zlib libpng libjpeg lmdb hdf5)
-separate_arguments(options UNIX_COMMAND "${OpenMP_C_FLAGS}")
+set(options ${OpenMP_C_FLAGS})
+if(NOT options STREQUAL -fopenmp)  # a word of one compiler's: its library instead
+  set(options ${OpenMP_C_LIBRARIES})
+endif()
 list(APPEND options -pthread -lm)
 if(LS_DNNL_ROOT)
   get_filename_component(dnnl_dir ${DNNL_LIBRARY} DIRECTORY)
