@@ -3,10 +3,11 @@
 cores := $(shell nproc 2>/dev/null || echo 2)
 WORKERS ?= $(shell n=$(cores); [ $$n -ge 2 ] || n=2; [ $$n -le 4 ] || n=4; echo $$n)
 PREFIX ?= /usr/local
+BUILD ?= build/release
 
-.PHONY: release demo check install bench asan lint format clean help
+.PHONY: release demo check install uninstall dist docs bench asan lint format clean help
 
-release: build/release/build.ninja ## build the program and the library into build/release
+release: build/release/build.ninja ## build the program, the libraries and the manuals into build/release
 	cmake --build --preset release
 
 demo: ## on a fresh machine: install what is missing, build, train across workers, end with the result table and a report
@@ -23,8 +24,18 @@ check: ## on a fresh machine: install what is missing, build with warnings as er
 	cmake --build --preset check
 	ctest --preset check -LE slow
 
-install: release ## install to PREFIX (/usr/local)
+install: release ## install to PREFIX (/usr/local): program, libraries, manuals, documents, examples
 	cmake --install build/release --prefix $(PREFIX)
+
+uninstall: ## remove what 'make install' has put there
+	xargs -rd '\n' rm -fv <$(BUILD)/install_manifest.txt
+	sed -n 's|^\(.*/lockstep\(/.*\)\{0,1\}\)/[^/]*$$|\1|p' $(BUILD)/install_manifest.txt | sort -ru | xargs -rd '\n' rmdir --ignore-fail-on-non-empty
+
+dist: ## the sources of HEAD as build/lockstep-VERSION.tar.gz, with its checksum
+	tools/dist build
+
+docs: ## an HTML reference from the public headers, in build/reference/html; needs Doxygen
+	tools/reference build/reference
 
 bench: release ## images per second, milliseconds per step, and the floor under them
 	build/release/lockstep bench mnist-cnn

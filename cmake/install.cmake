@@ -1,15 +1,13 @@
-# What `cmake --install` puts where: program, library, headers, a pkg-config file and a CMake package.
-include(GNUInstallDirs)
+# What `cmake --install` puts where: program, libraries, headers, a pkg-config file, a CMake package, manuals, documents, examples.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)
 # MPI and oneDNN may live in folders of their own, which the installed files must still find.
-set_target_properties(lockstep PROPERTIES INSTALL_RPATH_USE_LINK_PATH TRUE)
-install(TARGETS lockstep EXPORT lockstep-targets
+set_target_properties(lockstep_shared PROPERTIES INSTALL_RPATH_USE_LINK_PATH TRUE)
+install(TARGETS lockstep_shared lockstep_static EXPORT lockstep-targets
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(TARGET lockstep_program)
-  set_target_properties(lockstep_program PROPERTIES INSTALL_RPATH_USE_LINK_PATH TRUE
-    INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+  set_target_properties(lockstep_program PROPERTIES INSTALL_RPATH_USE_LINK_PATH TRUE)
   install(TARGETS lockstep_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 # Manual pages are made from the program's own help; completion asks it.
@@ -20,38 +18,67 @@ if(TARGET lockstep_program AND NOT CMAKE_CROSSCOMPILING)
     DEPENDS lockstep_program ${PROJECT_SOURCE_DIR}/tools/manuals VERBATIM)
   add_custom_target(lockstep_manuals ALL DEPENDS ${manuals}/man1/lockstep.1)
   install(DIRECTORY ${manuals}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR})
-  install(FILES tools/completion.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME lockstep)
+  install(PROGRAMS tools/completion/complete DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep)
+  install(FILES tools/completion/lockstep.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME lockstep)
+  install(FILES tools/completion/_lockstep DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+  install(FILES tools/completion/lockstep.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 endif()
 install(DIRECTORY include/lockstep DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+# The Fortran module, from the headers.
+file(GLOB public_headers CONFIGURE_DEPENDS include/lockstep/*.h)
+add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/lockstep.f90
+  COMMAND sh -c "\"$@\" >lockstep.f90" sh ${PROJECT_SOURCE_DIR}/tools/fortran-module ${CMAKE_C_COMPILER} ${PROJECT_SOURCE_DIR}/include
+  DEPENDS tools/fortran-module ${public_headers} WORKING_DIRECTORY ${PROJECT_BINARY_DIR} VERBATIM)
+add_custom_target(lockstep_fortran ALL DEPENDS ${PROJECT_BINARY_DIR}/lockstep.f90)
+install(FILES ${PROJECT_BINARY_DIR}/lockstep.f90 DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep)
+# All that an installation takes, for presets that build little else.
+add_custom_target(lockstep_package DEPENDS lockstep_shared lockstep_static lockstep_fortran)
+if(TARGET lockstep_program)
+  add_dependencies(lockstep_package lockstep_program lockstep_manuals)
+endif()
 install(EXPORT lockstep-targets NAMESPACE lockstep:: DESTINATION ${package_dir})
 
+# Who links the static library needs what it was made of; the shared one has it inside. Packages that pkg-config knows, and options.
+set(modules hwloc jansson libcrypto zlib libpng libjpeg lmdb hdf5)
+set(options ${OpenMP_C_FLAGS})
+if(NOT options STREQUAL -fopenmp)  # a word of one compiler's: its library instead
+  set(options ${OpenMP_C_LIBRARIES})
+endif()
+list(APPEND options -pthread -lm)
+if(LS_DNNL_ROOT)
+  get_filename_component(dnnl_dir ${DNNL_LIBRARY} DIRECTORY)
+  list(PREPEND options -L${dnnl_dir} -Wl,-rpath,${dnnl_dir} -ldnnl)
+else()
+  list(PREPEND options -ldnnl)
+endif()
+if(LS_WITH_MPI)
+  list(APPEND options ${MPI_C_LIBRARIES})
+endif()
+list(JOIN modules " " pc_modules)
+list(JOIN options " " pc_options)
+file(RELATIVE_PATH pc_include /${CMAKE_INSTALL_LIBDIR}/pkgconfig /${CMAKE_INSTALL_INCLUDEDIR})
+file(RELATIVE_PATH pc_fortran /${CMAKE_INSTALL_LIBDIR}/pkgconfig /${CMAKE_INSTALL_DATADIR}/lockstep)
+foreach(name lockstep lockstep-static)
+  configure_file(cmake/${name}.pc.in ${name}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${name}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()
+set(fortran_module ${CMAKE_INSTALL_DATADIR}/lockstep/lockstep.f90)
 configure_package_config_file(cmake/lockstep-config.cmake.in ${PROJECT_BINARY_DIR}/lockstep-config.cmake
-  INSTALL_DESTINATION ${package_dir})
-write_basic_package_version_file(${PROJECT_BINARY_DIR}/lockstep-config-version.cmake COMPATIBILITY SameMinorVersion)
+  INSTALL_DESTINATION ${package_dir} PATH_VARS fortran_module)
+# As the SONAME has it: cmake/libraries.cmake.
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+  set(compatible SameMinorVersion)
+else()
+  set(compatible SameMajorVersion)
+endif()
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/lockstep-config-version.cmake COMPATIBILITY ${compatible})
 install(FILES ${PROJECT_BINARY_DIR}/lockstep-config.cmake ${PROJECT_BINARY_DIR}/lockstep-config-version.cmake
   DESTINATION ${package_dir})
 
-# A static library needs what it is made with at every link, a shared one has it inside.
-set(needs "-ldnnl ${OpenMP_C_FLAGS} -pthread -lm")
-if(LS_DNNL_ROOT)
-  get_filename_component(dnnl_dir ${DNNL_LIBRARY} DIRECTORY)
-  string(PREPEND needs "-L${dnnl_dir} -Wl,-rpath,${dnnl_dir} ")
-endif()
-if(LS_WITH_MPI)
-  list(JOIN MPI_C_LIBRARIES " " mpi_libraries)
-  string(APPEND needs " ${mpi_libraries}")
-endif()
-get_target_property(kind lockstep TYPE)
-if(kind STREQUAL SHARED_LIBRARY)
-  set(pc_requires Requires.private)
-  set(pc_libs_private "${needs}")
-else()
-  set(pc_requires Requires)
-  set(pc_libs "${needs}")
-endif()
-file(RELATIVE_PATH pc_include /${CMAKE_INSTALL_LIBDIR}/pkgconfig /${CMAKE_INSTALL_INCLUDEDIR})
-configure_file(cmake/lockstep.pc.in lockstep.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/lockstep.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+# Documents keep their places beside each other, so that links from one to another lead somewhere.
+install(FILES README.md CHANGES.md LICENSE packaging/debian/copyright DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs examples DESTINATION ${CMAKE_INSTALL_DOCDIR}
+  PATTERN examples/CMakeLists.txt EXCLUDE PATTERN examples/try EXCLUDE)
 
 # 'cpack' in the build folder makes a .deb (and a .tar.gz) of what is installed; docs/packaging.md has the other ways.
 set(CPACK_PACKAGE_NAME lockstep)

@@ -27,11 +27,6 @@ foreach(program write_images write_folders write_xrays)
   ls_tests_targets(${program} cli)
 endforeach()
 
-# The embedded dataset of shapes as a picture: `cmake --build BUILD --target shapes-sheet`.
-add_executable(shapes-sheet EXCLUDE_FROM_ALL ${PROJECT_SOURCE_DIR}/tools/shapes-sheet.c)
-target_include_directories(shapes-sheet PRIVATE ${PROJECT_SOURCE_DIR}/src)
-target_link_libraries(shapes-sheet PRIVATE lockstep)
-
 # The same entry under libFuzzer, with the code it looks at compiled for it. Needs clang.
 option(LS_FUZZ "build the fuzzers that need clang's libFuzzer" OFF)
 if(LS_FUZZ)

@@ -2,8 +2,8 @@
 """Trains frame-prediction in PyTorch on Lockstep's moving digits: what error it reaches, beside `lockstep train frame-prediction`.
 
     cmake --build --preset release --target clips-raw
-    build/release/tests/clips-raw train 10000 > train.raw
-    build/release/tests/clips-raw test 1000 > test.raw
+    build/release/tools/clips-raw train 10000 > train.raw
+    build/release/tools/clips-raw test 1000 > test.raw
     python bench/peers/clips_torch.py train.raw test.raw --epochs 3
 
 The network is that of src/models/frame_prediction.c, its weights drawn as Keras and Lockstep draw them (glorot_uniform), with Adam, the batch cut into

@@ -10,6 +10,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 // Activations, under Keras's names.
 //   enum name  text
@@ -282,6 +283,7 @@ typedef struct ls_metric_attrs {
     int rows;       // resolved: as in ls_loss_attrs
 } ls_metric_attrs;
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

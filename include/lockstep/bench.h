@@ -13,6 +13,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 // --- layers ----------------------------------------------------------------------------------------------------------
 //
@@ -105,6 +106,7 @@ typedef struct ls_data_round {
 // Loads the next `samples` of the training set, fewer at the end of an epoch; the next round goes on there. Errors: INVALID_ARGUMENT (none), those of reading a sample.
 ls_status ls_data_bench_round(ls_data_bench *bench, int64_t samples, ls_data_round *out);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -34,6 +34,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 // --- writing ---------------------------------------------------------------------------------------------------------
 
@@ -122,6 +123,7 @@ const char *ls_checkpoint_file_digest(const ls_checkpoint *checkpoint, const cha
 // epoch of another shape: which), BAD_DATA, IO, OUT_OF_MEMORY; after the latter three the trainer is not to be used.
 ls_status ls_trainer_resume(ls_trainer *trainer, const ls_checkpoint *checkpoint);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

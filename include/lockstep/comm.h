@@ -39,6 +39,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 typedef struct ls_group ls_group;
 
@@ -157,6 +158,7 @@ ls_status ls_group_deal(const ls_group *group, int64_t total, int64_t *begin, in
 ls_status ls_group_all_reduce_leaves(ls_group *group, const void *leaves, void *out, int64_t count, ls_dtype dtype,
                                      ls_reduce_op op, int64_t total);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

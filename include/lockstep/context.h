@@ -3,14 +3,14 @@
 #define LOCKSTEP_CONTEXT_H
 
 #include <lockstep/status.h>
+#include <lockstep/version.h>
 
 #include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-const char *ls_version(void);  // of the library: "0.1.0"
+#pragma GCC visibility push(default)
 
 typedef struct ls_context ls_context;
 
@@ -79,6 +79,7 @@ ls_status ls_context_broadcast(ls_context *context, void *data, int64_t bytes, i
 ls_status ls_context_gather(ls_context *context, const void *mine, void *all, int64_t bytes);
 ls_status ls_context_barrier(ls_context *context);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

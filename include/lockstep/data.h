@@ -25,6 +25,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 typedef struct ls_dataset ls_dataset;
 
@@ -219,6 +220,7 @@ typedef struct ls_convert_config {
 // lost; a config that does not go with the format), those of reading a sample, IO, OUT_OF_MEMORY.
 ls_status ls_dataset_convert(const ls_dataset *dataset, const char *spec, const ls_convert_config *config);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

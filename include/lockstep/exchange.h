@@ -47,6 +47,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 typedef struct ls_exchange ls_exchange;
 
@@ -135,6 +136,7 @@ typedef struct ls_exchange_info {
 } ls_exchange_info;
 ls_exchange_info ls_exchange_describe(const ls_exchange *exchange);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

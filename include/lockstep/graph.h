@@ -27,6 +27,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 typedef struct ls_graph ls_graph;
 typedef struct ls_store ls_store;
@@ -365,6 +366,7 @@ ls_status ls_network_text(const ls_graph *graph, char **text);
 // as for ls_model_build. The caller frees *text.
 ls_status ls_model_text(const char *name, const ls_model_config *config, char **text);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -16,6 +16,7 @@
 #include <lockstep/status.h>
 #include <lockstep/tensor.h>
 #include <lockstep/train.h>
+#include <lockstep/version.h>
 #include <lockstep/weights.h>
 
 #endif

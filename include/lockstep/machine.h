@@ -13,6 +13,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 // --- cores -----------------------------------------------------------------------------------------------------------
 
@@ -49,6 +50,7 @@ const char *ls_machine_mpi_thread_level(void);
 // that cannot be found out, or without MPI. Before the job is joined, from a process of one thread. Not collective.
 int64_t ls_machine_mpi_bytes(void);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

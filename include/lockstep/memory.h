@@ -7,6 +7,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 // Where the memory of a training run goes.
 //   enum name    text
@@ -79,6 +80,7 @@ typedef struct ls_memory_job {
 ls_status ls_memory_plan(const ls_context *context, const ls_graph *graph, const ls_memory_job *job,
                          const ls_train_config *config, ls_memory *out);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

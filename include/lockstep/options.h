@@ -10,6 +10,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 typedef enum ls_option_type {
     LS_OPTION_FLAG,   // int: --name sets 1, --no-name sets 0
@@ -44,6 +45,7 @@ typedef struct ls_option_set {
     void *values;
 } ls_option_set;
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -9,6 +9,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 typedef struct ls_predictor ls_predictor;
 
@@ -49,6 +50,7 @@ ls_status ls_predictor_evaluate(ls_predictor *predictor, int64_t count, const vo
 // Probabilities from scores in place: softmax over rows of `classes`.
 void ls_softmax(float *scores, int64_t rows, int classes);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

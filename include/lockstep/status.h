@@ -12,6 +12,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 //   name              text
 #define LS_STATUS_LIST(X)                                                                                              \
@@ -53,6 +54,7 @@ ls_status ls_error_set(ls_status status, const char *format, ...)
 #endif
     ;
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -6,8 +6,10 @@
 #include <stdint.h>
 
 #ifdef __cplusplus
+#include <initializer_list>
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 //   name  bytes  text
 #define LS_DTYPE_LIST(X)                                                                                               \
@@ -33,13 +35,19 @@ typedef struct ls_shape {
     int64_t dim[LS_MAX_DIMS];
 } ls_shape;
 
+// LS_SHAPE(28, 28, 1).
+#ifdef __cplusplus
+#define LS_SHAPE(...) (ls_shape{(int)std::initializer_list<int64_t>{__VA_ARGS__}.size(), {__VA_ARGS__}})
+#else
 #define LS_SHAPE(...) ((ls_shape){(int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), {__VA_ARGS__}})
+#endif
 
 size_t ls_dtype_size(ls_dtype dtype);       // bytes; 0: there is no such type
 const char *ls_dtype_name(ls_dtype dtype);  // "fp32"; "unknown"
 int64_t ls_shape_count(ls_shape shape);     // elements; 1 for a scalar; INT64_MAX where they are more than that
 int ls_shape_equal(ls_shape a, ls_shape b);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

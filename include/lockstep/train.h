@@ -29,6 +29,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 typedef struct ls_trainer ls_trainer;
 
@@ -449,6 +450,7 @@ ls_status ls_trainer_save_weights(ls_trainer *trainer, const char *path);
 // Whether that can be done to `path`, asked before hours of training. Not collective. Errors: IO (the path and the system's words).
 ls_status ls_weights_file_check(const char *path);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

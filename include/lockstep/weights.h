@@ -16,6 +16,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default)
 
 #define LS_WEIGHTS_MAX_DIMS 8
 
@@ -46,6 +47,7 @@ const ls_stored_tensor *ls_weights_file_find(const ls_weights_file *file, const 
 // Its values as floats, `tensor->count` of them. Types: F32, F16, BF16. Errors: IO, UNSUPPORTED (another type).
 ls_status ls_weights_file_read(const ls_weights_file *file, const ls_stored_tensor *tensor, float *out);
 
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

@@ -31,7 +31,6 @@ class Lockstep(CMakePackage):
     depends_on("hdf5~mpi")
     depends_on("mpi@3.1:", when="+mpi")
     depends_on("gnuplot@5:", type="run", when="+charts")
-    depends_on("cmocka", type=("build", "link"))
 
     generator("ninja")
 

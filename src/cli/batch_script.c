@@ -173,7 +173,13 @@ static void launcher(const batch *b) {
         if (set->cpus_per_task) printf(" --cpus-per-task=%d", set->cpus_per_task);
     } else {
         const char *bind = LS_MPI_IS_OPEN_MPI ? "--bind-to" : "-bind-to";
-        printf("%smpirun %s none -n %s", exec, bind, b->pbs ? "\"$(wc -l <\"$PBS_NODEFILE\")\"" : "\"$SLURM_NTASKS\"");
+        printf("%smpirun %s none", exec, bind);
+        // Without the file an MPI that was built without PBS's library starts all workers on the first node.
+        if (b->pbs)
+            printf(" %s \"$PBS_NODEFILE\" -n \"$(wc -l <\"$PBS_NODEFILE\")\"",
+                   LS_MPI_IS_OPEN_MPI ? "--hostfile" : "-f");
+        else
+            printf(" -n \"$SLURM_NTASKS\"");
     }
 }
 

@@ -148,5 +148,8 @@ void cli_killed_tell(const char *command);
 // version.c
 const char *cli_compiler(void);  // "gcc 12.2.0"
 ls_status cli_version(FILE *out);
+// Where a document of docs/ is: as installed beside the program, or in the sources that it was built from; "docs/NAME" where neither is.
+#define CLI_DOCUMENT 4096
+const char *cli_document(const char *name, char path[CLI_DOCUMENT]);
 
 #endif

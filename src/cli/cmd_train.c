@@ -140,11 +140,12 @@ static void help(const cli_train_run *r) {
 // Keras's three words for weights: None, 'imagenet' and a path.
 static ls_status check_weights(settings *set) {
     if (set->weights && strcasecmp(set->weights, "none") == 0) set->weights = NULL;
+    char path[CLI_DOCUMENT];
     if (set->weights && strcasecmp(set->weights, "imagenet") == 0)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "--weights %s: nothing is downloaded here; weights come from a file, --weights FILE, "
-                       "and docs/models.md says how to make one of Keras's",
-                       set->weights);
+                       "and %s says how to make one of Keras's",
+                       set->weights, cli_document("models.md", path));
     if (set->without_top && !set->weights)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--without-top: of which file? --weights FILE names it");
     if (set->without_top && set->weights_by_name)

@@ -118,6 +118,13 @@ static void help(void) {
         "  lockstep train mnist-cnn --data mnist:DIR --workers 4    on MNIST, across four processes\n");
 }
 
+static ls_status version(void) {
+    char path[CLI_DOCUMENT];
+    LS_TRY(cli_version(stdout));
+    printf("documents: %s\n", cli_document("", path));
+    return LS_OK;
+}
+
 // The C library gives threads heaps of their own, each with 64 MB of addresses or more. Where addresses are few (ulimit -v) they go to those who come first,
 // and to libraries that do not look whether there were any; then all threads have one heap. So do those of the launcher, and of the workers that it starts.
 static void save_addresses(void) {
@@ -139,7 +146,7 @@ int main(int argc, char **argv) {
     ls_cluster_init(&c.cluster);
     const char *name = argc > 1 ? argv[1] : "--help";
     int asks_help = strcmp(name, "help") == 0;
-    if (strcmp(name, "--version") == 0) return finish(&c, NULL, cli_version(stdout));
+    if (strcmp(name, "--version") == 0) return finish(&c, NULL, version());
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || (asks_help && argc == 2)) {
         help();
         return finish(&c, NULL, LS_OK);

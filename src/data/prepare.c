@@ -148,11 +148,11 @@ static void write_row(const ls_preparer *p, const float *top, const float *botto
     int64_t n = p->values;
     float scale = p->recipe.scale;
     if (p->dtype == LS_DTYPE_F32)
-        ls_resize_blend_f32(top, bottom, weight, p->offset, p->divisor, scale, n, (float *)out + y * n);
+        ls__resize_blend_f32(top, bottom, weight, p->offset, p->divisor, scale, n, (float *)out + y * n);
     else if (p->dtype == LS_DTYPE_F16)
-        ls_resize_blend_fp16(top, bottom, weight, p->offset, p->divisor, scale, n, (ls_fp16 *)out + y * n);
+        ls__resize_blend_fp16(top, bottom, weight, p->offset, p->divisor, scale, n, (ls_fp16 *)out + y * n);
     else
-        ls_resize_blend_bf16(top, bottom, weight, p->offset, p->divisor, scale, n, (ls_bf16 *)out + y * n);
+        ls__resize_blend_bf16(top, bottom, weight, p->offset, p->divisor, scale, n, (ls_bf16 *)out + y * n);
 }
 
 // By the tables.
@@ -212,7 +212,7 @@ static void stage_bilinear(ls_preparer *p, const uint8_t *image, const ls_augmen
     for (int64_t y = 0; y < p->image.dim[0]; y++) {
         const float *top = source_row(p, image, &draw->box, p->rows.lower[y]);
         const float *bottom = source_row(p, image, &draw->box, p->rows.upper[y]);
-        ls_resize_blend_f32(top, bottom, p->rows.weight[y], p->black, p->stage.ones, 1, n, p->stage.image + y * n);
+        ls__resize_blend_f32(top, bottom, p->rows.weight[y], p->black, p->stage.ones, 1, n, p->stage.image + y * n);
     }
 }
 

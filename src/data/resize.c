@@ -39,14 +39,14 @@ void ls_resize_row(const float *source, const ls_axis *axis, int64_t n, float *o
 }
 
 // `top` and `bottom` are only read, and may be the same.
-LS_CLONES void ls_resize_blend_f32(const float *top, const float *bottom, float weight, const float *restrict offset,
-                                   const float *restrict divisor, float scale, int64_t n, float *restrict out) {
+LS_CLONES void ls__resize_blend_f32(const float *top, const float *bottom, float weight, const float *restrict offset,
+                                    const float *restrict divisor, float scale, int64_t n, float *restrict out) {
     for (int64_t i = 0; i < n; i++) out[i] = (top[i] + (bottom[i] - top[i]) * weight - offset[i]) / divisor[i] * scale;
 }
 
 // Rounded as ls_float_to_bf16 does, without its care for NaN, which cannot be here.
-LS_CLONES void ls_resize_blend_bf16(const float *top, const float *bottom, float weight, const float *restrict offset,
-                                    const float *restrict divisor, float scale, int64_t n, ls_bf16 *restrict out) {
+LS_CLONES void ls__resize_blend_bf16(const float *top, const float *bottom, float weight, const float *restrict offset,
+                                     const float *restrict divisor, float scale, int64_t n, ls_bf16 *restrict out) {
     for (int64_t i = 0; i < n; i++) {
         float value = (top[i] + (bottom[i] - top[i]) * weight - offset[i]) / divisor[i] * scale;
         uint32_t u;
@@ -55,8 +55,8 @@ LS_CLONES void ls_resize_blend_bf16(const float *top, const float *bottom, float
     }
 }
 
-LS_CLONES void ls_resize_blend_fp16(const float *top, const float *bottom, float weight, const float *restrict offset,
-                                    const float *restrict divisor, float scale, int64_t n, ls_fp16 *restrict out) {
+LS_CLONES void ls__resize_blend_fp16(const float *top, const float *bottom, float weight, const float *restrict offset,
+                                     const float *restrict divisor, float scale, int64_t n, ls_fp16 *restrict out) {
     for (int64_t i = 0; i < n; i++)
         out[i] = ls_float_to_fp16((top[i] + (bottom[i] - top[i]) * weight - offset[i]) / divisor[i] * scale);
 }

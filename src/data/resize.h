@@ -33,11 +33,11 @@ void ls_axis_fill(const ls_axis_map *map, int64_t count, int32_t outside, ls_axi
 void ls_resize_row(const float *source, const ls_axis *axis, int64_t n, float *out);
 
 // Between two such rows, normalized: (top + (bottom - top) * weight - offset) / divisor * scale, value by value.
-void ls_resize_blend_f32(const float *top, const float *bottom, float weight, const float *offset, const float *divisor,
-                         float scale, int64_t n, float *out);
-void ls_resize_blend_bf16(const float *top, const float *bottom, float weight, const float *offset,
-                          const float *divisor, float scale, int64_t n, ls_bf16 *out);
-void ls_resize_blend_fp16(const float *top, const float *bottom, float weight, const float *offset,
-                          const float *divisor, float scale, int64_t n, ls_fp16 *out);
+void ls__resize_blend_f32(const float *top, const float *bottom, float weight, const float *offset,
+                          const float *divisor, float scale, int64_t n, float *out);
+void ls__resize_blend_bf16(const float *top, const float *bottom, float weight, const float *offset,
+                           const float *divisor, float scale, int64_t n, ls_bf16 *out);
+void ls__resize_blend_fp16(const float *top, const float *bottom, float weight, const float *offset,
+                           const float *divisor, float scale, int64_t n, ls_fp16 *out);
 
 #endif

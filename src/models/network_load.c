@@ -310,8 +310,10 @@ static ls_status unknown(const net_program *p, const net_cursor *at, const char 
     int count = 0;
     for (int i = 0; i < LS_OP_COUNT; i++) names[count++] = ls_op_name((ls_op_kind)i);
     const char *near = ls_nearest(word, names, count);
-    return net_wrong(at, "there is no kind of layer and no block named '%s'%s%s%s; docs/networks.md lists them", word,
-                     near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
+    return net_wrong(at,
+                     "there is no kind of layer and no block named '%s'%s%s%s; docs/networks.md lists them, and "
+                     "'lockstep --version' says where documents are",
+                     word, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
 }
 
 // That each layer is an op or a block, also in blocks that are never called.

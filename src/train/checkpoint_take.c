@@ -45,7 +45,8 @@ void ls__checkpoint_vector(const ls_trainer *t, int index, char name[LS_CHECKPOI
 }
 
 void ls__checkpoint_file(const char *vector, char name[LS_CHECKPOINT_NAME]) {
-    snprintf(name, LS_CHECKPOINT_NAME, "%s.safetensors", vector);
+    // The length that fits is said, so that a compiler that sees both buffers does not warn of a cut.
+    snprintf(name, LS_CHECKPOINT_NAME, "%.*s.safetensors", LS_CHECKPOINT_NAME - (int)sizeof ".safetensors", vector);
 }
 
 // --- the snapshot ----------------------------------------------------------------------------------------------------

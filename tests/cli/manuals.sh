@@ -1,5 +1,5 @@
 #!/bin/sh
-# Manual pages, completion and the module file: all options are in them, and tools that read them do.
+# Manual pages and the module file: all options are in them, and tools that read them do.
 . "$(dirname "$0")/lib.sh"
 root=$(cd "$(dirname "$0")/../.." && pwd)
 
@@ -19,33 +19,6 @@ if command -v groff >/dev/null; then
         groff -man -Tutf8 -ww "$page" >/dev/null 2>"$here/err" || wrong "$page"
         [ -s "$here/err" ] && wrong "$page has warnings"
     done
-fi
-
-# complete WORDS...: what completion offers for the last of them.
-if command -v bash >/dev/null; then
-    cat >"$here/complete" <<'TEXT'
-lockstep=$1 root=$2
-shift 2
-. "$root/tools/completion.bash"
-COMP_WORDS=("$lockstep" "$@")
-COMP_CWORD=$#
-_lockstep 2>/dev/null
-echo "${COMPREPLY[*]}"
-TEXT
-    offers() {
-        expected=$1
-        shift
-        run 0 bash "$here/complete" "$lockstep" "$root" "$@"
-        [ "$(cat "$here/out")" = "$expected" ] || wrong "completing '$*': not $expected"
-    }
-    offers "summary scale slurm" s
-    offers "--lr --lr-scaling --lr-base-batch --lr-scale" train mnist-cnn --lr
-    offers "fp32 bf16 fp16" train mnist-cnn --precision ""
-    offers "sgd adam adamw lars lamb" train mnist-cnn --optimizer ""
-    offers "mnist-cnn mnist-mlp mnist-linear" train mnist
-    offers "train scale" batch ""
-    offers "--sbatch" batch train --sb
-    offers "--schedule-rise" batch train mnist-cnn --schedule-r
 fi
 
 if [ -r /usr/share/modules/init/sh ]; then

@@ -120,9 +120,9 @@ for line in '#PBS -N p' '#PBS -l select=2:ncpus=4:mpiprocs=4:mem=8G:ngpus=2' '#P
 done
 grep -q SLURM "$here/out" && wrong "$what: speaks of Slurm"
 cp "$here/out" "$here/job"
-for _ in 1 2 3 4 5 6 7 8; do echo n1; done >"$here/nodes"
+for node in n1 n1 n1 n1 n2 n2 n2 n2; do echo $node; done >"$here/nodes"
 run 0 env PATH="$here/bin:$PATH" PBS_O_WORKDIR="$here" PBS_NODEFILE="$here/nodes" PBS_JOBID=1 sh "$here/job"
-matches '\[none\]\[-n\]\[8\]\[/.*\]\[train\]\[mnist-mlp\]\[--time-limit\]\[0:540\]$'
+matches '\[none\]\[(--hostfile|-f)\]\[/[^]]*/nodes\]\[-n\]\[8\]\[/.*\]\[train\]\[mnist-mlp\]\[--time-limit\]\[0:540\]$'
 run 0 "$lockstep" batch train mnist-mlp --system=pbs --array "lr=1,2"
 says '#PBS -J 0-1'
 refuses 2 "--qos is Slurm's" "$lockstep" batch train mnist-mlp --system pbs --qos q

@@ -36,7 +36,13 @@ case $said in *"apt-get install libhwloc-dev libjansson-dev"*) ;; *) fail "neith
 rm "$bin/apt-get" "$bin/dpkg-query"
 run
 [ "$code" = 1 ] || fail "another system"
-case $said in *"package names of Debian and Ubuntu only"*) ;; *) fail "another system" ;; esac
+case $said in *"packages of Debian and Ubuntu only"*) ;; *) fail "another system" ;; esac
+for manager in dnf zypper; do
+    script $manager 'exit 1'
+    run
+    case $said in *"Try: $manager install gcc "*hwloc-devel*libcmocka-devel*) ;; *) fail "$manager" ;; esac
+    rm "$bin/$manager"
+done
 
 run --nonsense
 [ "$code" = 2 ] || fail "an unknown option"
