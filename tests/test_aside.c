@@ -2,6 +2,7 @@
 // its parent goes.
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -120,6 +122,23 @@ static void dies_unseen(void) {
     signal(SIGCHLD, SIG_DFL);
 }
 
+// As a lock of another thread's that was copied while it was held: the first process never gets anywhere.
+static int *hangs;
+static void hang(void) {
+    if (hangs && (*hangs)-- > 0) pause();
+}
+
+static void hangs_at_its_start(void **state) {
+    int calls = 0;
+    hangs = mmap(NULL, sizeof *hangs, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(hangs != MAP_FAILED && pthread_atfork(NULL, NULL, hang) == 0);
+    *hangs = 1;
+    ls_aside *a = begin(&calls);
+    assert_int_equal(ask(a, ADD), LS_OK);
+    assert_int_equal(ask(a, ADD), LS_OK);
+    ls_aside_destroy(&a);
+}
+
 // A program that has closed what every program begins with: the line has these numbers.
 static void without_first_descriptors(void **state) {
     for (int closed = 0; closed < 3; closed++) {
@@ -213,8 +232,11 @@ static void goes_with_its_parent(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(answers), cmocka_unit_test(deaths), cmocka_unit_test(sleeps),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(answers),
+                                       cmocka_unit_test(deaths),
+                                       cmocka_unit_test(sleeps),
                                        cmocka_unit_test(goes_with_its_parent),
-                                       cmocka_unit_test(without_first_descriptors)};
+                                       cmocka_unit_test(without_first_descriptors),
+                                       cmocka_unit_test(hangs_at_its_start)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,7 +26,7 @@ typedef struct ls_aside_options {
     int keep[2], keep_count;  // descriptors that stay open in the process, for fn
 } ls_aside_options;
 
-// Starts the process. No other thread of this one may be in the library meanwhile: what it holds stays held there, and an answer never comes. Errors: OUT_OF_MEMORY.
+// Starts the process, again where it hangs at its start. No other thread of this one may be in the library meanwhile: what it holds stays held there, and an answer never comes. Errors: OUT_OF_MEMORY.
 ls_status ls_aside_create(const ls_aside_options *options, ls_aside **out);
 void ls_aside_destroy(ls_aside **aside);
 // The memory that is shared: (bytes), aligned to a page. What the other process has written there is to be checked as what is read of a file.
