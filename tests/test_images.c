@@ -518,7 +518,7 @@ static void wrong_tables(void **state) {
     table_refused("1.jpg,a\n.,b\n", "", LS_STATUS_NOT_FOUND, "it is no file");
     table_refused("1.jpg,a\n", ",lable=x", LS_STATUS_INVALID_ARGUMENT,
                   " has no option 'lable' (did you mean label?); it has ");
-    table_refused("1.jpg,a\n1.jpg\n", "", LS_STATUS_BAD_DATA, "has fewer columns than a path and a class take");
+    table_refused("1.jpg,a\n1.jpg\n", "", LS_STATUS_BAD_DATA, "line 2 of");
     table_refused("1.jpg,\n", "", LS_STATUS_BAD_DATA, "has an empty path or class");
     table_refused("\"1.jpg,a\n", "", LS_STATUS_BAD_DATA, "ends in quotes that were not closed");
     table_refused("\"1.jpg\"x,a\n", "", LS_STATUS_BAD_DATA, "goes on behind closing quotes");

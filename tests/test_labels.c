@@ -147,7 +147,7 @@ static void wrong_tables(void **state) {
     write_file("v.csv", "file,label\n5.png,a\n");
     refused("file,labels\n0.png,a\n1.png,b\n", ",test=@/v.csv", bad, "names no column \"labels\"");
     refused("file,labels\n0.png,\"a\n", "", bad, "ends in quotes that were not closed");
-    refused("file,labels\n0.png\n", "", bad, "has fewer columns than");
+    refused("file,labels\n0.png\n", "", bad, "has 1 columns, and the first line 2");
     refused("file,labels\n9.png,a\n", "", LS_STATUS_NOT_FOUND, "line 2 of ");
     refused("file,labels\n,a\n", "", bad, "has an empty path");
     refused("file,labels\n0.png,a\n", ",names=/nowhere/x", LS_STATUS_NOT_FOUND,
@@ -166,7 +166,7 @@ static void wrong_tables(void **state) {
     refused("file,a,a\n0.png,1,0\n", ",columns=a", bad, "names a column twice");
     refused("file,a,\n0.png,1,0\n", ",columns=all", bad, "has a column of labels without a name");
     refused("file,a\n0.png,2\n", ",columns=a", bad, "has \"2\" for the label a: it is there, 1, or not, 0");
-    refused("file,a\n0.png\n", ",columns=a", bad, "has fewer columns than the first line");
+    refused("file,a\n0.png\n", ",columns=a", bad, "has 1 columns, and the first line 2");
     write_file("v.csv", "file,a,c\n5.png,1,0\n");
     refused("file,a\n0.png,1\n", ",columns=all,test=@/v.csv", bad, "the column c of ");
     write_file("v.csv", "file,b\n5.png,1\n");

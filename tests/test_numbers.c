@@ -231,8 +231,13 @@ static void wrong_tables(void **state) {
     refused("a,label\n256,x\n", ",pixels=1x1", bad, "a pixel is a whole number from 0 to 255");
     refused("a,label\n2.5,x\n", ",pixels=1x1", bad, "a pixel is a whole number from 0 to 255");
     refused("a,y\n1,\n", ",numbers=a,targets=y", bad, "has \"\" in the column y");
-    refused("a,label\n1\n", ",numbers=all", bad, "has fewer columns than the first line");
+    refused("a,label\n1\n", ",numbers=all", bad, "has 1 columns, and the first line 2");
     refused("a,label\n1,\n", ",numbers=all", bad, "has an empty path or class");
+    refused("a,b,label\n1,2,x\nn,3,4,y\n", ",numbers=all", bad, "line 3 of ");
+    refused("\"a\",\"label\"\n\"1\",2,\"x\"\n", ",numbers=all", bad, "has 3 columns, and the first line 2");
+    refused("a,label\r1,x\r", ",numbers=all", bad, "line 1 of");
+    refused("a,label,Class\n1,x,y\n", ",numbers=a", bad, "names the columns \"label\" and \"Class\"");
+    refused("a,label,label\n1,x,y\n", ",numbers=a,label=label", bad, "and either could be meant");
     refused("a,label\n", ",numbers=all", bad, "has no samples: its first line names the columns");
     refused("", ",numbers=all", bad, "has no samples");
     refused("a,label\n1,x\n", ",numbers=b", bad, "names no column \"b\"");
@@ -263,17 +268,32 @@ static void wrong_tables(void **state) {
     refused("file,age\n0.png,old\n", ",targets=age", bad, "has \"old\" for the target age");
     refused("file,clean\n0.png,9.png\n", ",target=clean", LS_STATUS_NOT_FOUND, "line 2 of ");
     refused("file,clean\n0.png,1.png\n", ",target=other", bad, "names no column \"other\"");
-    refused("file,clean\n0.png\n", ",target=clean", bad, "has fewer columns than");
+    refused("file,clean\n0.png\n", ",target=clean", bad, "has 1 columns, and the first line 2");
     refused("file,clean\n0.png,\n", ",target=clean", bad, "has an empty path");
     refused("file,clean\n0.png,1.png\n", ",target=clean,label=clean", asked, "give one of them");
     refused("file,age\n0.png,3\n", ",targets=size", bad, "names no column \"size\"");
     refused("file,age\n0.png,3\n", ",targets=file", bad, "has the paths in the column file, which is no target");
     refused("file,age\n0.png,3\n", ",targets=age,labels=age", asked, "give one of them");
     refused("file\n0.png\n", ",targets=all", bad, "has the paths in the column file, which is no target");
-    refused("file,age\n0.png\n", ",targets=age", bad, "has fewer columns than the first line");
+    refused("file,age\n0.png\n", ",targets=age", bad, "has 1 columns, and the first line 2");
 }
 
 // Of few numbers the fingerprint is theirs, not that of the file that they are written in.
+// A line has a limit, and a hole of a terabyte is no text.
+static void no_lines(void **state) {
+    size_t size = (size_t)17 << 20;
+    char *line = malloc(size + 1), path[128];
+    memset(line, 'a', size);
+    line[size] = 0;
+    refused(line, ",numbers=all", LS_STATUS_BAD_DATA, "has more than 16 MB: it is no text in lines");
+    free(line);
+    snprintf(path, sizeof path, "%s/hole.csv", root);
+    write_file("hole.csv", "a,label\n");
+    assert_int_equal(truncate(path, (off_t)1 << 40), 0);
+    refused("a,label\n1,x\n", ",numbers=all,test=@/hole.csv", LS_STATUS_BAD_DATA, "line 2 of");
+    refused("a,label\n1,x\n", ",numbers=all,test=@/hole.csv", LS_STATUS_BAD_DATA, "has a zero byte");
+}
+
 static void one_fingerprint(void **state) {
     static const char *const tables[] = {"a,b,class\n1.5,2,0\n3,4,1\n", "a,b,class\n1.50,2.0,0\n3,4,1\n",
                                          "a,b,class\n1.5,2,0\n3,5,1\n"};
@@ -292,9 +312,9 @@ static void one_fingerprint(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_fingerprint), cmocka_unit_test(classes), cmocka_unit_test(pixels),
-        cmocka_unit_test(targets),         cmocka_unit_test(images),  cmocka_unit_test(wrong_tables),
-        cmocka_unit_test(long_lines),
+        cmocka_unit_test(one_fingerprint), cmocka_unit_test(classes),    cmocka_unit_test(pixels),
+        cmocka_unit_test(targets),         cmocka_unit_test(images),     cmocka_unit_test(wrong_tables),
+        cmocka_unit_test(no_lines),        cmocka_unit_test(long_lines),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -347,6 +347,70 @@ static void at_their_place(void **state) {
     }
 }
 
+// Images of PyTorch's users, channels first: found where only one end is 1 or 3, at their place and packed, with what is
+// learned of them.
+static void channels_first(void **state) {
+    static const struct {
+        const char *x, *options, *words;
+        ls_shape shape;
+    } kinds[] = {{"(2, 3, 8, 6)", "", NULL, {3, {8, 6, 3}}},
+                 {"(2, 1, 12, 12)", "", NULL, {3, {12, 12, 1}}},
+                 {"(2, 8, 6, 3)", "", NULL, {3, {8, 6, 3}}},
+                 {"(2, 8, 6, 3)", ",layout=chw", NULL, {3, {6, 3, 8}}},
+                 {"(2, 9, 1, 16)", ",layout=hwc", NULL, {3, {9, 1, 16}}},
+                 {"(2, 1, 1, 144)", "", NULL, {3, {1, 1, 144}}},
+                 {"(2, 9, 1, 16)", "", "samples of images.npy are 9x1x16, which does not tell where", {0}},
+                 {"(2, 3, 16, 3)", "", "say layout=hwc (height, width, channels) or layout=chw", {0}}};
+    enum { EACH = 144 };
+    float values[2 * EACH], images[2 * EACH];
+    for (int i = 0; i < 2 * EACH; i++) values[i] = (float)i;
+    for (size_t k = 0; k < 2 * sizeof kinds / sizeof kinds[0]; k++) {
+        int packed = k % 2;
+        char head[200], text[200];
+        const char *x = kinds[k / 2].x, *words = kinds[k / 2].words;
+        npz z = {.members = 0};
+        team t = TEAM;
+        worker w[WORKERS_MAX];
+        snprintf(head, sizeof head, "{'descr': '<f4', 'fortran_order': False, 'shape': %s, }", x);
+        npz_add(&z, "images.npy", npy_make(head, values, sizeof values), packed);
+        npz_add(&z, "targets.npy", npy_make(head, values, sizeof values), !packed);
+        assert_true(image_save(npz_end(&z), path));
+        snprintf(text, sizeof text, "%s%s", spec(), kinds[k / 2].options);
+        team_open(&t, w, 2, text);
+        if (words ? !strstr(w[0].message, words) : w[0].message[0] != 0) fail_msg("%s: %s", x, w[0].message);
+        for (int f = 0; f < 2 && !words; f++) {
+            const ls_source *s = w[1].dataset->train;
+            ls_shape to = kinds[k / 2].shape;
+            int64_t h = to.dim[0], wide = to.dim[1], c = to.dim[2];
+            int moved = strtol(x + 4, NULL, 10) != h || strstr(text, "chw");
+            assert_true(ls_shape_equal(s->field[f].shape, to));
+            memcpy(images, values_of(s, f), sizeof images);
+            for (int64_t i = 0; i < 2 * EACH; i++) {
+                int64_t n = i / EACH, at = i % EACH / c, channel = i % c;
+                assert_true(images[i] == values[moved ? n * EACH + channel * h * wide + at : i]);
+            }
+        }
+        team_close(&t, w);
+    }
+}
+
+// What was changed in an array that is in memory is found by its checksum, as NumPy finds it; so is a number that is none.
+static void values_in_memory(void **state) {
+    static const float bad[8] = {1, 2, NAN};
+    for (unsigned char method = 0; method <= 8; method += 8) {
+        image_file f = npz_make();
+        for (size_t i = 0; i + 46 < f.size; i++)
+            if (memcmp(f.bytes + i, "PK\1\2", 4) == 0 && f.bytes[i + 10] == method) f.bytes[i + 16] ^= 1;
+        assert_true(image_save(f, path));
+        refused(LS_STATUS_BAD_DATA, "it has another checksum");
+    }
+    npz z = {.members = 0};
+    npz_add(&z, "x.npy", npy_make("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2, 2), }", bad, 32), 1);
+    npz_add(&z, "y.npy", npy_make(usual_y, "\0\1", 2), 0);
+    assert_true(image_save(npz_end(&z), path));
+    refused(LS_STATUS_BAD_DATA, "value 2 of x.npy is no finite number");
+}
+
 // One value of one sample is enough for another fingerprint, also where nothing is in memory: archives have sums of their members.
 static void fingerprints_see_all_values(void **state) {
     static const char *const x = "{'descr': '<f4', 'fortran_order': False, 'shape': (5, 1, 2), }",
@@ -379,6 +443,8 @@ int main(void) {
                                        cmocka_unit_test(other_types),
                                        cmocka_unit_test(one_by_one),
                                        cmocka_unit_test(at_their_place),
+                                       cmocka_unit_test(channels_first),
+                                       cmocka_unit_test(values_in_memory),
                                        cmocka_unit_test(wrong_arrays),
                                        cmocka_unit_test(wrong_archives),
                                        cmocka_unit_test(targets),

@@ -157,9 +157,9 @@ static void names_in_files(void **state) {
         const char *file, *tensor;
     } tensors[] = {{"two.h5", "s/pointwise_kernel"},
                    {"two.h5", "n/moving_mean"},
-                   {"three.weights.h5", "s/1"},
-                   {"three.weights.h5", "n/2"},
-                   {"three.keras", "z/2"}};
+                   {"three.weights.h5", "layers/separable_conv2d/1"},
+                   {"three.weights.h5", "layers/batch_normalization/2"},
+                   {"three.keras", "layers/normalization/2"}};
     for (size_t i = 0; i < sizeof tensors / sizeof tensors[0]; i++) {
         ls_weights_file *f;
         OK(ls_weights_file_open(in_folder(tensors[i].file), &f));
@@ -213,9 +213,65 @@ static void recurrent_layers(void **state) {
     OK(ls__weights_load(&to, path, 0, NULL));
     check_loaded(g, path);
     OK(ls_weights_file_open(path, &file));
-    assert_non_null(ls_weights_file_find(file, "b/1"));
+    assert_non_null(ls_weights_file_find(file, "layers/lstm_1/1"));
     assert_int_equal(file->count, g->store->count);
     ls_weights_file_close(&file);
+    ls_graph_destroy(&g);
+}
+
+static void rename_layer(const char *path, const char *place, const char *name) {
+    hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT), vars = H5Gopen2(file, place, H5P_DEFAULT);
+    hid_t attribute = H5Aopen(vars, "name", H5P_DEFAULT), type = H5Aget_type(attribute);
+    assert_true(H5Awrite(attribute, type, &name) >= 0);
+    H5Tclose(type), H5Aclose(attribute), H5Gclose(vars), H5Fclose(file);
+}
+
+// The last two of three layers.
+static void exchange_layers(const char *path) {
+    char all[3][7], other[7];  // as long as the longest, "dense_1", without a 0 at its end
+    hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT), attribute = H5Aopen(file, "layer_names", H5P_DEFAULT);
+    hid_t type = H5Aget_type(attribute);
+    assert_int_equal(H5Tget_size(type), 7);
+    assert_true(H5Aread(attribute, type, all) >= 0);
+    memcpy(other, all[1], 7), memcpy(all[1], all[2], 7), memcpy(all[2], other, 7);
+    assert_true(H5Awrite(attribute, type, all) >= 0);
+    H5Tclose(type), H5Aclose(attribute), H5Fclose(file);
+}
+
+// Keras numbers names as layers are made, in a whole session: the group says which layer it is, and its name only where names are asked for.
+static void names_of_another_session(void **state) {
+    static const char text[] = "input 2x2x1\nflatten\ndense units=4\ndense units=4\ndense units=4\n";
+    ls_graph *g;
+    ls_model_config config;
+    int taken;
+    const char *path = in_folder("renamed.weights.h5");
+    ls_model_config_init(&config);
+    OK(ls_network_read("three.net", text, &config, &g));
+    ls_weights from = weights_of(g, &a, 1), to = weights_of(g, &b, 0);
+    OK(ls__weights_save(&from, path));
+    rename_layer(path, "layers/dense/vars", "dense_2");
+    rename_layer(path, "layers/dense_1/vars", "dense_2");  // of another network in this one
+    rename_layer(path, "layers/dense_2/vars", "dense_1");
+    OK(ls__weights_load(&to, path, 0, NULL));
+    check_loaded(g, path);
+    rename_layer(path, "layers/dense_1/vars", "dense");
+    to = weights_of(g, &b, 0);
+    OK(ls__weights_load(&to, path, 1, &taken));
+    assert_int_equal(taken, 6);
+    for (int i = 0; i < 6; i++) assert_true(b.values[i][0] == a.values[(i + 2) % 6][0]);
+    // A file of Keras 2 is read by its order or by its names: by names alone where these say another thing.
+    path = in_folder("reordered.h5");
+    OK(ls__weights_save(&from, path));
+    to = weights_of(g, &b, 0);
+    OK(ls__weights_load(&to, path, 0, NULL));
+    check_loaded(g, path);
+    exchange_layers(path);
+    assert_int_equal(ls__weights_load(&to, path, 0, NULL), LS_STATUS_BAD_DATA);
+    assert_non_null(
+        strstr(ls_error_message(), "'dense_2/kernel' is the network's layer dense_1, by their names another"));
+    to = weights_of(g, &b, 0);
+    OK(ls__weights_load(&to, path, 1, NULL));
+    check_loaded(g, path);
     ls_graph_destroy(&g);
 }
 
@@ -300,9 +356,15 @@ static void linked(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(written_and_read), cmocka_unit_test(names_in_files), cmocka_unit_test(places_of_branches),
-        cmocka_unit_test(recurrent_layers), cmocka_unit_test(other_networks), cmocka_unit_test(damage),
-        cmocka_unit_test(other_archives),   cmocka_unit_test(linked),
+        cmocka_unit_test(written_and_read),
+        cmocka_unit_test(names_in_files),
+        cmocka_unit_test(places_of_branches),
+        cmocka_unit_test(recurrent_layers),
+        cmocka_unit_test(names_of_another_session),
+        cmocka_unit_test(other_networks),
+        cmocka_unit_test(damage),
+        cmocka_unit_test(other_archives),
+        cmocka_unit_test(linked),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -26,6 +26,7 @@ typedef struct ls_stored_tensor {
     int64_t dim[LS_WEIGHTS_MAX_DIMS];
     int64_t count;       // elements
     int64_t begin, end;  // its bytes, from the end of the header
+    const char *layer;   // what a file of Keras calls its layer; NULL: it does not say
 } ls_stored_tensor;
 
 typedef struct ls_weights_file {

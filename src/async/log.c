@@ -18,28 +18,24 @@
 // --- reading ---------------------------------------------------------------------------------------------------------
 
 typedef struct reader {
-    FILE *file;
     const char *path;
-    char *line;
-    size_t room;
-    int64_t number;
+    ls_lines lines;
 } reader;
 
 static ls_status bad_line(const reader *r, const char *why) {
-    return LS_FAIL(LS_STATUS_BAD_DATA, "%s, line %" PRId64 ": %s", r->path, r->number, why);
+    return LS_FAIL(LS_STATUS_BAD_DATA, "%s, line %" PRId64 ": %s", r->path, r->lines.number, why);
 }
 
 // The next line without its end; *out NULL at the file's end.
 static ls_status next_line(reader *r, char **out) {
+    int more;
     *out = NULL;
-    errno = 0;
-    ssize_t n = getline(&r->line, &r->room, r->file);
-    if (n < 0 && ferror(r->file))
-        return LS_FAIL(LS_STATUS_IO, "could not read the log of pushes %s: %s", r->path, strerror(errno));
-    if (n < 0) return LS_OK;
-    r->number++;
-    if (n > 0 && r->line[n - 1] == '\n') r->line[n - 1] = 0;
-    *out = r->line;
+    LS_TRY(ls_lines_next(&r->lines, &more));
+    if (!more) return LS_OK;
+    char *end = strchr(r->lines.text, '\n');
+    if (!end) return bad_line(r, "it is cut off: it does not end");
+    *end = 0;
+    *out = r->lines.text;
     return LS_OK;
 }
 
@@ -167,11 +163,12 @@ static ls_status read_all(reader *r, ls_push_log *log) {
 
 ls_status ls_push_log_read(const char *path, ls_push_log *out) {
     *out = (ls_push_log){0};
-    reader r = {.file = ls_input_open(path), .path = path};
-    if (!r.file) return LS_FAIL(LS_STATUS_IO, "could not open the log of pushes %s: %s", path, strerror(errno));
+    reader r = {.path = path, .lines = {.file = ls_input_open(path), .path = path}};
+    if (!r.lines.file)
+        return LS_FAIL(LS_STATUS_IO, "could not open the log of pushes %s: %s", path, ls_input_why(errno));
     ls_status status = read_all(&r, out);
-    fclose(r.file);
-    free(r.line);
+    fclose(r.lines.file);
+    free(r.lines.text);
     if (status == LS_OK) return LS_OK;
     ls_push_log_free(out);
     return ls__fail_passed(status, __FILE__, __LINE__);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,12 +21,10 @@
 #include "base/text.h"
 #include "base/watch.h"
 
-enum { LINE = 3 };  // the other process's descriptor
-
 struct ls_aside {
     void *memory;
     int64_t bytes;
-    int line;
+    int line, life;  // nothing is written to `life`: it closes when this process ends
     pid_t process;
     int ended;  // how, as waitpid tells it; -1: it did not
     int patience;
@@ -55,30 +54,46 @@ static void set_signals(void) {
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-// All but the line, of which `line` has both ends: above all the parent's ends, which would keep lines open.
-static void close_others(const int line[2]) {
-    if (line[1] != LINE && dup2(line[1], LINE) != LINE) _exit(1);
-    for (int end = 0; end < 2; end++)  // in a program that has closed its own 0 to 2
-        if (line[end] < LINE) close(line[end]);
+// The system sends SIGIO, which ends the process, when its parent's end of this pipe closes. The thread that forked may
+// end before its process does, so PR_SET_PDEATHSIG does not serve.
+static void end_with_parent(int life) {
+    struct pollfd parent = {.fd = life};
+    signal(SIGIO, SIG_DFL);
+    fcntl(life, F_SETOWN, getpid());
+    fcntl(life, F_SETFL, O_ASYNC);
+    if (poll(&parent, 1, 0) != 0) _exit(1);  // it had ended before
+}
+
+static int is_one_of(int fd, const int *some, int count) {
+    while (count > 0 && some[count - 1] != fd) count--;
+    return count > 0;
+}
+
+// All but these: above all other parents' ends, which would keep lines open.
+static void close_others(const int *kept, int count) {
+    int from = 3;
+    for (int i = 0; i < count; i++) from = kept[i] >= from ? kept[i] + 1 : from;
 #ifndef LS_SANITIZED  // what a library says while it dies helps nobody but us
     int nowhere = open("/dev/null", O_RDWR);
-    for (int fd = 0; fd < LINE && nowhere >= 0; fd++)
-        if (fd != nowhere) dup2(nowhere, fd);
+    for (int fd = 0; fd < 3 && nowhere >= 0; fd++)
+        if (fd != nowhere && !is_one_of(fd, kept, count)) dup2(nowhere, fd);
 #endif
+    for (int fd = 3; fd < from; fd++)
+        if (!is_one_of(fd, kept, count)) close(fd);
 #ifdef SYS_close_range
-    if (syscall(SYS_close_range, LINE + 1, ~0U, 0) == 0) return;
+    if (syscall(SYS_close_range, from, ~0U, 0) == 0) return;
 #endif
     long most = sysconf(_SC_OPEN_MAX);
-    for (int fd = LINE + 1; fd < (most > 0 && most < 65536 ? most : 65536); fd++) close(fd);
+    for (int fd = from; fd < (most > 0 && most < 65536 ? most : 65536); fd++) close(fd);
 }
 
 // A file that says it is large is not believed, and where memory runs out all the same it is this process that goes.
 static void limit_memory(int64_t more) {
     struct rlimit limit;
-    long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
-    if (file && fscanf(file, "%ld", &pages) != 1) pages = 0;
-    if (file) fclose(file);
+    char text[64] = "";
+    int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    long pages = file >= 0 && read(file, text, sizeof text - 1) > 0 ? strtol(text, NULL, 10) : 0;
+    if (file >= 0) close(file);
     rlim_t most = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + (rlim_t)more;
     if (pages > 0 && getrlimit(RLIMIT_AS, &limit) == 0 && (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur > most)) {
         limit.rlim_cur = most;
@@ -102,62 +117,38 @@ static void limit_time(int seconds) {
     setrlimit(RLIMIT_CPU, &limit);
 }
 
-static _Noreturn void serve(const ls_aside_options *o, void *shared, const int line[2]) {
+// Another thread of the parent may have held a lock when it forked, above all of a sanitizer's malloc, which stays held:
+// nothing here allocates memory before the limits that end a wait for it.
+static _Noreturn void serve(const ls_aside_options *o, void *shared, const int line[2], const int life[2]) {
     const struct rlimit none = {0, 0};
+    const int kept[] = {line[1], life[0], o->keep[0], o->keep[1]};
     char question;
     set_signals();
-    close_others(line);
+    close(line[0]);
+    close(life[1]);
+    end_with_parent(life[0]);
+    limit_time(o->seconds);
+    close_others(kept, 2 + o->keep_count);
     setrlimit(RLIMIT_CORE, &none);
     limit_memory(o->memory);
+    for (size_t n = 8; n < (size_t)1 << 18; n += n / 4) {
+        void *volatile memory = malloc(n);
+        free(memory);
+    }
+    if (send(line[1], "!", 1, MSG_NOSIGNAL) != 1) _exit(1);
     for (;;) {
-        ssize_t n = recv(LINE, &question, 1, 0);
+        ssize_t n = recv(line[1], &question, 1, 0);
         if (n < 0 && errno == EINTR) continue;
         if (n != 1) _exit(0);
         answer a = {.status = LS_OK};
         limit_time(o->seconds);
         a.status = o->fn(o->user, shared);
         if (a.status != LS_OK) snprintf(a.sentence, sizeof a.sentence, "%s", ls_error_message());
-        if (send(LINE, &a, sizeof a, MSG_NOSIGNAL) != sizeof a) _exit(1);
+        if (send(line[1], &a, sizeof a, MSG_NOSIGNAL) != sizeof a) _exit(1);
     }
 }
 
 // --- this process ----------------------------------------------------------------------------------------------------
-
-ls_status ls_aside_create(const ls_aside_options *o, ls_aside **out) {
-    int line[2];
-    sigset_t all, before;
-    ls_aside *a = calloc(1, sizeof *a);
-    *out = NULL;
-    if (!a) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory to read %s", o->path);
-    a->bytes = o->bytes;
-    a->patience = o->patience;
-    snprintf(a->path, sizeof a->path, "%s", o->path);
-    snprintf(a->library, sizeof a->library, "%s", o->library);
-    a->memory = mmap(NULL, (size_t)o->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (a->memory == MAP_FAILED || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, line) != 0) {
-        ls_status status =
-            LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "cannot start a process to read %s: %s", o->path, strerror(errno));
-        if (a->memory != MAP_FAILED) munmap(a->memory, (size_t)o->bytes);
-        free(a);
-        return status;
-    }
-    a->line = line[0];
-    // Answers are waited for in pieces of a second.
-    setsockopt(line[0], SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){.tv_sec = 1}, sizeof(struct timeval));
-    // This process's handlers are not for the other one.
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    a->process = fork();
-    if (a->process == 0) serve(o, a->memory, line);
-    int why = errno;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    close(line[1]);
-    *out = a;
-    if (a->process > 0) return LS_OK;
-    a->process = 0;
-    ls_aside_destroy(out);
-    return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "cannot start a process to read %s: %s", o->path, strerror(why));
-}
 
 static void end(ls_aside *a) {
     pid_t ended;
@@ -172,11 +163,83 @@ static void end(ls_aside *a) {
     a->process = 0;
 }
 
+// This process's handlers are not for the other one.
+static void start(ls_aside *a, const ls_aside_options *o, const int line[2], const int life[2]) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    a->ended = 0;
+    a->process = fork();
+    if (a->process == 0) serve(o, a->memory, line, life);
+    int why = errno;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = why;
+}
+
+// Whether the process says within these seconds that it can allocate memory.
+static int is_ready(const ls_aside *a, double seconds) {
+    char word;
+    ssize_t n = -1;
+    for (double until = ls_clock() + seconds; n < 0 && ls_clock() < until;) {
+        n = recv(a->line, &word, 1, 0);
+        if (n < 0 && errno != EINTR && errno != EAGAIN && errno != EWOULDBLOCK) return 1;
+    }
+    return n >= 0;  // one that has died is told of when it is asked
+}
+
+// A process that was forked while another thread held a lock of the allocator waits for it for ever, where the allocator
+// does not see to that (glibc's does; sanitizers' of their time do not): then another one is forked.
+static void start_ready(ls_aside *a, const ls_aside_options *o, const int line[2], const int life[2]) {
+    enum { TRIES = 4 };
+    char word;
+    for (int i = 0; i < TRIES; i++) {
+        start(a, o, line, life);
+        if (a->process < 0 || is_ready(a, 2 << i) || i == TRIES - 1) return;
+        end(a);
+        while (recv(a->line, &word, 1, MSG_DONTWAIT) >= 0) continue;
+    }
+}
+
+ls_status ls_aside_create(const ls_aside_options *o, ls_aside **out) {
+    int line[2] = {-1, -1}, life[2] = {-1, -1};
+    ls_aside *a = calloc(1, sizeof *a);
+    *out = NULL;
+    if (!a) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory to read %s", o->path);
+    a->bytes = o->bytes;
+    a->patience = o->patience;
+    snprintf(a->path, sizeof a->path, "%s", o->path);
+    snprintf(a->library, sizeof a->library, "%s", o->library);
+    a->memory = mmap(NULL, (size_t)o->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (a->memory == MAP_FAILED || pipe2(life, O_CLOEXEC) != 0 ||
+        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, line) != 0) {
+        ls_status status =
+            LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "cannot start a process to read %s: %s", o->path, strerror(errno));
+        if (a->memory != MAP_FAILED) munmap(a->memory, (size_t)o->bytes);
+        for (int i = 0; i < 2 && life[i] >= 0; i++) close(life[i]);
+        free(a);
+        return status;
+    }
+    a->line = line[0];
+    a->life = life[1];
+    // Answers are waited for in pieces of a second.
+    setsockopt(line[0], SOL_SOCKET, SO_RCVTIMEO, &(struct timeval){.tv_sec = 1}, sizeof(struct timeval));
+    start_ready(a, o, line, life);
+    int why = errno;
+    close(line[1]);
+    close(life[0]);
+    *out = a;
+    if (a->process > 0) return LS_OK;
+    a->process = 0;
+    ls_aside_destroy(out);
+    return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "cannot start a process to read %s: %s", o->path, strerror(why));
+}
+
 void ls_aside_destroy(ls_aside **aside) {
     ls_aside *a = *aside;
     if (!a) return;
     end(a);
     close(a->line);
+    close(a->life);
     munmap(a->memory, (size_t)a->bytes);
     free(a);
     *aside = NULL;

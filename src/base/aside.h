@@ -2,7 +2,7 @@
 // ends and this one goes on with a sentence.
 //
 // The process lives until it is destroyed, and answers one question after the other: who asks writes the question into memory that both share, and finds
-// the answer there. It holds nothing open but its end of the line, so it goes when its parent goes, however that ends. It does not hear what is sent to a
+// the answer there. It goes when its parent goes, however that ends and whatever it does then. It does not hear what is sent to a
 // whole group of processes (Ctrl-C, a scheduler's SIGTERM): its parent decides when all is over.
 #ifndef LS_BASE_ASIDE_H
 #define LS_BASE_ASIDE_H
@@ -22,10 +22,11 @@ typedef struct ls_aside_options {
     int64_t bytes;               // of the memory that is shared, zeroed at first
     int seconds;                 // of computing that an answer may take; waiting does not count
     int patience;  // seconds that it may sleep without computing anything; waiting for a disk (state D, in which nobody can end it) does not count
-    int64_t memory;  // bytes of memory that the process may take beyond what it begins with
+    int64_t memory;           // bytes of memory that the process may take beyond what it begins with
+    int keep[2], keep_count;  // descriptors that stay open in the process, for fn
 } ls_aside_options;
 
-// Starts the process. No other thread of this one may be in the library meanwhile: what it holds stays held there, and an answer never comes. Errors: OUT_OF_MEMORY.
+// Starts the process, again where it hangs at its start. No other thread of this one may be in the library meanwhile: what it holds stays held there, and an answer never comes. Errors: OUT_OF_MEMORY.
 ls_status ls_aside_create(const ls_aside_options *options, ls_aside **out);
 void ls_aside_destroy(ls_aside **aside);
 // The memory that is shared: (bytes), aligned to a page. What the other process has written there is to be checked as what is read of a file.

@@ -196,22 +196,6 @@ static ls_status find_kind(evaluation *e) {
                    e->set.csv ? "--csv" : "--out", e->trained.model);
 }
 
-// Labels are numbered in the order of a table, or of its columns: scores of one must not count as those of another.
-static ls_status check_names(const evaluation *e) {
-    const json_t *names = json_object_get(e->trained.saved.state, "class_names");
-    const char *trained, *there;
-    int labels = ls_dataset_labels(e->dataset) > 0;
-    if (!labels && ls_dataset_targets(e->dataset) == 0) return LS_OK;
-    for (int c = 0; (there = ls_dataset_class(e->dataset, c)); c++)
-        if ((trained = json_string_value(json_array_get(names, (size_t)c))) && strcmp(trained, there) != 0)
-            return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s %d is %s in the checkpoint and %s in %s: %s",
-                           labels ? "label" : "target", c, trained, there, e->trained.data,
-                           labels ? "names=FILE behind csv:FILE names the labels in the order that they had in training"
-                                  : "name this table as the test set behind that of training, csv:FILE,test=FILE, or "
-                                    "give its columns the order that they had there");
-    return LS_OK;
-}
-
 static ls_status build(evaluation *e, const ls_train_config *config) {
     cli_trained *t = &e->trained;
     const char **columns = cli_saved_columns(&t->saved);
@@ -228,7 +212,7 @@ static ls_status build(evaluation *e, const ls_train_config *config) {
     ls_train_fit_model(config, e->dataset, &t->network);
     LS_TRY(ls_model_build(t->model, &t->network, &e->network));
     LS_TRY(find_kind(e));
-    LS_TRY(check_names(e));
+    LS_TRY(cli_trained_check_classes(t, e->dataset));
     ls_port input = ls_graph_input_at(e->network, 0);
     e->tokens = input.dtype == LS_DTYPE_I32 ? ls_shape_count(input.shape) : 0;
     if (e->kind->build) LS_TRY(e->kind->build(e));

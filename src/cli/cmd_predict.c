@@ -130,7 +130,7 @@ static ls_status open_dataset(prediction *p, cli *c) {
     const char **columns = cli_saved_columns(&p->trained.saved);
     ls_status status = ls_dataset_open_columns(c->context, p->trained.data, columns, &p->dataset);
     free(columns);
-    if (status == LS_OK) return LS_OK;
+    if (status == LS_OK) return cli_trained_check_classes(&p->trained, p->dataset);
     return ls__fail_context(
         status, "the dataset it was trained on, without which --input-shape and --classes are to be told: ");
 }
@@ -235,7 +235,7 @@ static void choose(const prediction *p, const float *probability, predict_guess 
 
 // From the checkpoint where it tells; else from a dataset that was opened, or named.
 static const char *class_name(const prediction *p, int class, char buffer[16]) {
-    const json_t *told = p->set.data ? NULL : json_object_get(p->trained.saved.state, "class_names");
+    const json_t *told = json_object_get(p->trained.saved.state, "class_names");
     const char *name = json_string_value(json_array_get(told, (size_t) class));
     if (!name) name = ls_dataset_class(p->dataset, class);
     if (!name && p->trained.data) name = ls_dataset_format_class(p->trained.data, class);

@@ -181,9 +181,9 @@ static ls_status read_old(const char *folder, const json_t *study, json_t **old)
     if (asprintf(&path, "%s/study.json", folder) < 0) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory");
     ls_status status = LS_OK;
     json_error_t error;
-    FILE *file = ls_input_open(path);
+    FILE *file = ls_input_open_small(path, LS_RECORD_MOST);
     if (!file && errno != ENOENT && errno != ENOTDIR)
-        status = LS_FAIL(LS_STATUS_IO, "cannot read %s: %s", path, strerror(errno));
+        status = LS_FAIL(LS_STATUS_IO, "cannot read %s: %s", path, ls_input_why(errno));
     if (file) {
         *old = json_loadf(file, 0, &error);
         fclose(file);
@@ -228,7 +228,7 @@ static int same_command(const json_t *asked, const json_t *ran) {
 }
 
 static json_t *load(const char *path) {
-    FILE *file = ls_input_open(path);
+    FILE *file = ls_input_open_small(path, LS_RECORD_MOST);
     json_t *root = file ? json_loadf(file, 0, NULL) : NULL;
     if (file) fclose(file);
     return root;

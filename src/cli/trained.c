@@ -122,6 +122,27 @@ ls_status cli_trained_names(cli_trained *t, const char *model, const char *data)
     return cli_model_check(t->model, &t->network);
 }
 
+ls_status cli_trained_check_classes(const cli_trained *t, const ls_dataset *dataset) {
+    const json_t *names = json_object_get(t->saved.state, "class_names");
+    const char *there;
+    int targets = ls_dataset_targets(dataset) > 0, labels = ls_dataset_labels(dataset) > 0;
+    for (int c = 0; (there = ls_dataset_class(dataset, c)); c++) {
+        const char *trained = json_string_value(json_array_get(names, (size_t)c));
+        if (!trained || strcmp(trained, there) == 0) continue;
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s %d is %s in the checkpoint and %s in %s: %s",
+                       targets  ? "target"
+                       : labels ? "label"
+                                : "class",
+                       c, trained, there, t->data,
+                       targets ? "name this table as the test set behind that of training, csv:FILE,test=FILE, or give "
+                                 "its columns the order that they had there"
+                       : labels ? "names=FILE behind csv:FILE names the labels in the order that they had in training"
+                                : "the classes are numbered in the order of their names: give this data those of the "
+                                  "training set, all of them, or name it as the test set behind that of training");
+    }
+    return LS_OK;
+}
+
 void cli_trained_describe(const cli_trained *t, char *text, size_t size) {
     char where[128];
     size_t used = 0;

@@ -27,6 +27,9 @@ const ls_option *cli_trained_hidden(void);
 const ls_option *cli_trained_options(void);
 // The network and the dataset: what the command line says, else the recipe. Errors: INVALID_ARGUMENT (neither says it).
 ls_status cli_trained_names(cli_trained *trained, const char *model, const char *data);
+// That the dataset's classes, labels or targets have the names that those of training had: they are numbers to the network.
+// Errors: INVALID_ARGUMENT.
+ls_status cli_trained_check_classes(const cli_trained *trained, const ls_dataset *dataset);
 // "resnet20 after 5,474 steps, 14 epochs and 2 steps (runs/a/step-000005474)"
 void cli_trained_describe(const cli_trained *trained, char *text, size_t size);
 

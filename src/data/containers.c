@@ -156,6 +156,22 @@ static ls_status list_set(const ls_container *c, ls_listing *l, int set, const c
                    l->settings->split > 0 ? " left to train on: make validation-split smaller" : "");
 }
 
+// Rows of which each has exactly one label are classes, written as rows, where nobody has asked for several labels.
+static ls_status check_rows(const ls_container *c, const char *path, const ls_records_settings *s,
+                            const ls_records_builder *b) {
+    int more = !b->label_width || s->labels;
+    for (int64_t i = 0; i < b->label_count && !more; i++) {
+        int there = 0;
+        for (int k = 0; k < b->label_width; k++) there += b->label[i * b->label_width + k];
+        more = there != 1;
+    }
+    if (more) return LS_OK;
+    return LS_FAIL(LS_STATUS_BAD_DATA,
+                   "%s:%s: each sample has exactly one of its %d labels, so these are classes, written as rows: write "
+                   "the number of each sample's class",
+                   c->name, path, b->label_width);
+}
+
 static ls_status list_all(const void *self, const char *path, const ls_records_settings *s, ls_records_builder *b) {
     const ls_container *c = self;
     ls_listing l = {.settings = s, .builder = b, .most_class = -1};
@@ -186,6 +202,7 @@ static ls_status list_all(const void *self, const char *path, const ls_records_s
     l.settings = &whole;
     whole.split = 0;
     if (s->test) LS_TRY(list_set(c, &l, LS_RECORDS_TEST, s->test));
+    LS_TRY(check_rows(c, path, s, b));
     if (b->label_width) l.most_class = b->label_width - 1;
     for (int64_t i = 0; i <= l.most_class; i++) LS_TRY(ls_records_add_class(b, NULL));
     ls_records_measure(b, s->channels);

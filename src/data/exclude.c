@@ -126,36 +126,15 @@ static ls_status check_file(const char *path) {
     return LS_OK;
 }
 
-static ls_status take_line(ls_exclusions *e, char *text, size_t size, int64_t line) {
-    if (memchr(text, 0, size))
-        return LS_FAIL(LS_STATUS_BAD_DATA,
-                       "line %lld of %s has a zero byte: a list of what to leave out is text, a name or number on each "
-                       "line",
-                       (long long)line, e->path);
-    char *start = line == 1 && strncmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text;
-    start[strcspn(start, "\r\n")] = 0;
-    return *start && *start != '#' ? add_line(e, start, line) : LS_OK;
+static ls_status take_line(void *self, const ls_lines *lines) {
+    char *text = lines->text;
+    text[strcspn(text, "\r\n")] = 0;
+    return *text && *text != '#' ? add_line(self, text, lines->number) : LS_OK;
 }
 
 static ls_status read_lines(ls_exclusions *e) {
-    char *text = NULL;
-    size_t room = 0;
-    ssize_t size = 0;
-    ls_status status = LS_OK;
     LS_TRY(check_file(e->path));
-    FILE *file = ls_input_open(e->path);
-    if (!file)
-        return LS_FAIL(errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO,
-                       "cannot read %s, the files to leave out: %s", e->path, ls_input_why(errno));
-    for (int64_t line = 1; status == LS_OK && (size = getline(&text, &room, file)) >= 0; line++)
-        status = take_line(e, text, (size_t)size, line);
-    // Without an end of the file that was a failure: of reading, or of memory for a line.
-    if (status == LS_OK && (ferror(file) || !feof(file)))
-        status = LS_FAIL(errno == ENOMEM ? LS_STATUS_OUT_OF_MEMORY : LS_STATUS_IO,
-                         "cannot read %s, the files to leave out: %s", e->path, strerror(errno));
-    free(text);
-    fclose(file);
-    return status;
+    return ls_lines_read(e->path, ", the files to leave out", e, take_line);
 }
 
 ls_status ls_exclusions_read(const char *path, ls_exclusions **out) {

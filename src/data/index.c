@@ -20,7 +20,7 @@
 #include "data/image.h"
 
 #define MAGIC        "lockstep index\n"
-#define VERSION      2    // raised with every change of what formats list, and in which order
+#define VERSION      3    // raised with every change of what formats list, and in which order
 #define SAMPLED      256  // files with a sample each that are looked at, of all that there are
 #define MOST_SIZE    ((int64_t)1 << 36)
 #define LEFT_SECONDS 3600  // nobody writes an index for so long

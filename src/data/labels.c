@@ -1,6 +1,5 @@
 #include "data/labels.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,24 +21,17 @@ static ls_status add_listed(ls_labels *l, const char *name, int64_t line) {
     return ls_records_add_class(l->builder, name);
 }
 
+static ls_status take_line(void *self, const ls_lines *lines) {
+    char *name = lines->text + strspn(lines->text, " \t");
+    size_t n = strcspn(name, "\r\n");
+    while (n > 0 && (name[n - 1] == ' ' || name[n - 1] == '\t')) n--;
+    name[n] = 0;
+    return n ? add_listed(self, name, lines->number) : LS_OK;
+}
+
 ls_status ls_labels_read_list(ls_labels *l, const char *path) {
-    char *text = NULL;
-    size_t room = 0;
-    ls_status status = LS_OK;
-    FILE *file = ls_input_open(path);
-    if (!file)
-        return LS_FAIL(errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO, "cannot read %s, the list of labels: %s",
-                       path, ls_input_why(errno));
     l->list = path;
-    for (int64_t line = 1; status == LS_OK && getline(&text, &room, file) >= 0; line++) {
-        text[strcspn(text, "\r\n")] = 0;
-        char *name = text + strspn(text, " \t");
-        for (size_t n = strlen(name); n > 0 && (name[n - 1] == ' ' || name[n - 1] == '\t');) name[--n] = 0;
-        if (*name) status = add_listed(l, name, line);
-    }
-    free(text);
-    fclose(file);
-    LS_TRY(status);
+    LS_TRY(ls_lines_read(path, ", the list of labels", l, take_line));
     if (l->builder->class_count > 0) return LS_OK;
     return LS_FAIL(LS_STATUS_BAD_DATA, "%s has no labels: it has one on each line", path);
 }

@@ -451,8 +451,8 @@ ls_status ls_config_take(const char *path, const json_t *root, const ls_option_s
 ls_status ls_config_load(const char *path, const ls_option_set *sets, const char **model, void **keep) {
     *keep = NULL;
     json_error_t error;
-    FILE *file = ls_input_open(path);
-    if (!file) return LS_FAIL(LS_STATUS_IO, "cannot read the config file %s: %s", path, strerror(errno));
+    FILE *file = ls_input_open_small(path, LS_RECORD_MOST);
+    if (!file) return LS_FAIL(LS_STATUS_IO, "cannot read the config file %s: %s", path, ls_input_why(errno));
     json_t *root = json_loadf(file, JSON_REJECT_DUPLICATES, &error);
     fclose(file);
     if (!root)

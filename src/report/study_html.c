@@ -48,7 +48,7 @@ void ls__html(FILE *out, const char *format, ...) {
 }
 
 static char *read_file(const char *path) {
-    FILE *file = ls_input_open(path);
+    FILE *file = ls_input_open_small(path, LS_RECORD_MOST);
     if (!file) return NULL;
     size_t size = 0, room = 0;
     char *text = NULL;

@@ -322,10 +322,10 @@ static ls_status add_record(loader *l, const char *path, const json_t *record, l
 
 static ls_status read_json(const char *path, json_t **out) {
     json_error_t error;
-    FILE *file = ls_input_open(path);
+    FILE *file = ls_input_open_small(path, LS_RECORD_MOST);
     if (!file)
         return LS_FAIL(errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO, "cannot read %s: %s", path,
-                       strerror(errno));
+                       ls_input_why(errno));
     *out = json_loadf(file, 0, &error);
     fclose(file);
     if (!*out)

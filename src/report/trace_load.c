@@ -51,7 +51,8 @@ typedef struct arrival {
 
 typedef struct reader {
     const char *path;
-    int64_t line, bytes;
+    ls_lines lines;
+    int64_t bytes;
     ls_trace_report *report;
     track *tracks;  // (workers, per_worker)
     int per_worker;
@@ -70,7 +71,7 @@ static ls_status out_of_memory(const reader *r) {
 static ls_status broken(const reader *r, const char *what) {
     return LS_FAIL(LS_STATUS_BAD_DATA,
                    "%s, line %lld: %s; it is not a whole trace of 'lockstep train --trace': record it again", r->path,
-                   (long long)r->line, what);
+                   (long long)r->lines.number, what);
 }
 
 static int grow(void *list, int64_t *capacity, int64_t count, size_t size) {
@@ -139,20 +140,21 @@ static ls_status take_facts(reader *r, const json_t *facts) {
 }
 
 // Everything before the first event: an object that lacks its end.
-static ls_status read_head(reader *r, FILE *file) {
-    char *head = NULL, *line = NULL;
-    size_t size = 0, used = 0;
+static ls_status read_head(reader *r) {
+    char *head = NULL;
+    size_t used = 0;
     ls_status status = ls_calloc(HEAD_BYTES + 16, 1, &head);
-    for (int found = 0; status == LS_OK && !found;) {
-        ssize_t n = getline(&line, &size, file);
-        r->line++;
-        if (n < 0 || used + (size_t)n > HEAD_BYTES) {
+    for (int found = 0, more; status == LS_OK && !found;) {
+        status = ls_lines_next(&r->lines, &more);
+        if (status != LS_OK) break;
+        size_t n = (size_t)r->lines.bytes;
+        if (!more || used + n > HEAD_BYTES) {
             status = broken(r, "the list of events does not begin");
             break;
         }
-        memcpy(head + used, line, (size_t)n);
-        used += (size_t)n;
-        found = strncmp(line, "\"traceEvents\":[", 15) == 0;
+        memcpy(head + used, r->lines.text, n);
+        used += n;
+        found = strncmp(r->lines.text, "\"traceEvents\":[", 15) == 0;
     }
     if (status == LS_OK) {
         json_error_t error;
@@ -161,7 +163,6 @@ static ls_status read_head(reader *r, FILE *file) {
         status = root ? take_facts(r, json_object_get(root, "otherData")) : broken(r, error.text);
         json_decref(root);
     }
-    free(line);
     free(head);
     return status;
 }
@@ -260,24 +261,16 @@ static ls_status take_event(reader *r, const json_t *event) {
     return LS_OK;
 }
 
-static ls_status read_events(reader *r, FILE *file) {
-    char *line = NULL;
-    size_t size = 0;
-    ls_status status = LS_OK;
-    for (int more = 1; more && status == LS_OK;) {
-        ssize_t n = getline(&line, &size, file);
-        r->line++;
-        if (n < 0) {
-            status = broken(r, "the file ends in the middle");
-            break;
-        }
-        if (strncmp(line, "]}", 2) == 0) break;
-        json_t *event = json_loads(line, JSON_DISABLE_EOF_CHECK, NULL);  // behind it is a comma
-        status = event ? take_event(r, event) : broken(r, "no event");
+static ls_status read_events(reader *r) {
+    for (int more;;) {
+        LS_TRY(ls_lines_next(&r->lines, &more));
+        if (!more) return broken(r, "the file ends in the middle");
+        if (strncmp(r->lines.text, "]}", 2) == 0) return LS_OK;
+        json_t *event = json_loads(r->lines.text, JSON_DISABLE_EOF_CHECK, NULL);  // behind it is a comma
+        ls_status status = event ? take_event(r, event) : broken(r, "no event");
         json_decref(event);
+        LS_TRY(status);
     }
-    free(line);
-    return status;
 }
 
 // --- putting it together -----------------------------------------------------------------------------------------------
@@ -426,13 +419,14 @@ ls_status ls_trace_report_load(const char *path, ls_trace_report **out) {
     FILE *file = ls_input_open(r.path);
     if (!file)
         return LS_FAIL(errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO, "cannot read %s: %s", r.path,
-                       strerror(errno));
+                       ls_input_why(errno));
+    r.lines = (ls_lines){.file = file, .path = r.path};
     ls_status status = ls_calloc(1, sizeof *r.report, &r.report);
     struct stat there;
     if (status == LS_OK) {
         r.bytes = fstat(fileno(file), &there) == 0 ? there.st_size : 0;
-        status = read_head(&r, file);
-        if (status == LS_OK) status = read_events(&r, file);
+        status = read_head(&r);
+        if (status == LS_OK) status = read_events(&r);
         if (status == LS_OK) status = make_rows(&r);
         if (status == LS_OK) {
             find_last(&r);
@@ -440,6 +434,7 @@ ls_status ls_trace_report_load(const char *path, ls_trace_report **out) {
         }
         free_reader(&r);
     }
+    free(r.lines.text);
     fclose(file);
     if (status == LS_OK)
         *out = r.report;

@@ -30,14 +30,11 @@ static ls_status read_json(const char *folder, const char *name, json_t **out) {
     json_error_t error;
     *out = NULL;
     LS_TRY(join(folder, name, &path));
-    FILE *file = ls_input_open(path);
-    struct stat there;
+    FILE *file = ls_input_open_small(path, MAX_JSON);
     ls_status status = LS_OK;
     if (!file)
         status = LS_FAIL(errno == ENOENT || errno == ENOTDIR ? LS_STATUS_NOT_FOUND : LS_STATUS_IO, "cannot read %s: %s",
-                         path, strerror(errno));
-    else if (fstat(fileno(file), &there) != 0 || there.st_size > MAX_JSON)
-        status = LS_FAIL(LS_STATUS_BAD_DATA, "%s is too large for what it ought to be", path);
+                         path, ls_input_why(errno));
     else if (!(*out = json_loadf(file, JSON_REJECT_DUPLICATES, &error)) || !json_is_object(*out)) {
         if (!*out) ls_text_clean(error.text);
         status = LS_FAIL(LS_STATUS_BAD_DATA, "%s is damaged: %s", path, *out ? "it is no object" : error.text);

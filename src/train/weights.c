@@ -41,18 +41,48 @@ static int layer_of(const ls_graph *graph, int param, int *number) {
     return -1;
 }
 
-// By its name; or, where a file of Keras 3 has the weights of a layer in order, by the layer's name, or by its place among those of its kind.
-static const ls_stored_tensor *find_stored(const ls_graph *graph, const ls_weights_file *file, int param) {
+// The tensor of that number of the layer that the file calls so.
+static const ls_stored_tensor *find_named(const ls_weights_file *file, const char *layer, int number) {
+    char last[16];
+    snprintf(last, sizeof last, "/%d", number);
+    for (int i = 0; i < file->count; i++) {
+        const ls_stored_tensor *t = &file->tensors[i];
+        if (t->layer && strcmp(t->layer, layer) == 0 && strcmp(strrchr(t->name, '/'), last) == 0) return t;
+    }
+    return NULL;
+}
+
+static int has_layer_names(const ls_weights_file *file) {
+    for (int i = 0; i < file->count; i++)
+        if (file->tensors[i].layer) return 1;
+    return 0;
+}
+
+// By its name. A file of Keras 3 has the weights of a layer in order, at the layer's place among those of its kind: only
+// that says which layer it is, and its name where names are asked for.
+static const ls_stored_tensor *find_stored(const ls_graph *graph, const ls_weights_file *file, int by_name, int param) {
     char name[512], place[128];
     int number, layer;
     const ls_stored_tensor *t = ls_weights_file_find(file, graph->store->params[param].name);
     if (t || (layer = layer_of(graph, param, &number)) < 0) return t;
-    snprintf(name, sizeof name, "%s/%d", graph->nodes[layer].name, number);
-    t = ls_weights_file_find(file, name);
-    if (t) return t;
+    if (by_name && has_layer_names(file)) return find_named(file, graph->nodes[layer].name, number);
     if (ls__hdf5_place(graph, layer, place) != LS_OK) return NULL;
     snprintf(name, sizeof name, "%s/%d", place, number);
     return ls_weights_file_find(file, name);
+}
+
+// Two layers of one name: which is meant is not known.
+static ls_status check_layer_names(const ls_weights_file *file) {
+    for (int i = 0; i < file->count; i++) {
+        const ls_stored_tensor *t = &file->tensors[i];
+        char name[LS_WEIGHTS_NAME_TEXT], other[LS_WEIGHTS_NAME_TEXT];
+        const ls_stored_tensor *same = t->layer ? find_named(file, t->layer, atoi(strrchr(t->name, '/') + 1)) : NULL;
+        if (same && same != t)
+            return LS_FAIL(LS_STATUS_BAD_DATA,
+                           "%s cannot be taken by name: '%s' and '%s' are both of a layer that is called '%s'",
+                           file->path, ls__stored_name(same, name), ls__stored_name(t, other), t->layer);
+    }
+    return LS_OK;
 }
 
 // The first tensor the network has no parameter for, and how many there are of them.
@@ -62,7 +92,7 @@ static const ls_stored_tensor *first_foreign(const ls_graph *graph, const ls_wei
     *count = 0;
     if (!known) return NULL;
     for (int k = 0; k < graph->store->count; k++) {
-        const ls_stored_tensor *t = find_stored(graph, file, k);
+        const ls_stored_tensor *t = find_stored(graph, file, 0, k);
         if (t) known[t - file->tensors] = 1;
     }
     for (int i = 0; i < file->count; i++) {
@@ -94,8 +124,9 @@ static ls_status missing(const ls_graph *graph, const ls_weights_file *file, con
         snprintf(others, sizeof others, "; it has %d that %s lacks, first '%s' %s", count, graph->name,
                  ls__stored_name(foreign, name), ls__stored_shape(foreign, foreign_shape));
     }
-    return LS_FAIL(LS_STATUS_BAD_DATA, "%s: parameter '%s' %s is not in it%s", refusal(graph, file, begin), want->name,
-                   ls__stored_shape(want, shape), others);
+    return LS_FAIL(LS_STATUS_BAD_DATA, "%s: parameter '%s' %s is not in it%s%s", refusal(graph, file, begin),
+                   want->name, ls__stored_shape(want, shape), others,
+                   has_layer_names(file) ? "; by name those of layers with these names can be taken" : "");
 }
 
 static int is_wanted(const ls_weights *w, int param) {
@@ -127,7 +158,7 @@ static ls_status check_all(const ls_weights *w, const ls_weights_file *file) {
     for (int i = 0; i < graph->store->count; i++) {
         ls_stored_tensor want = as_stored(&graph->store->params[i]);
         if (!is_wanted(w, i)) continue;
-        const ls_stored_tensor *have = find_stored(graph, file, i);
+        const ls_stored_tensor *have = find_stored(graph, file, 0, i);
         if (!have) return missing(graph, file, &want);
         if (!same_shape(have, &want))
             return LS_FAIL(
@@ -144,14 +175,59 @@ static ls_status check_all(const ls_weights *w, const ls_weights_file *file) {
                    ls__stored_shape(foreign, shape));
 }
 
+// Whether a tensor is of a file of Keras 2, in which layers have an order and names.
+static int is_ordered(const ls_stored_tensor *t) {
+    size_t n = t->layer ? strlen(t->layer) : 0;
+    return n > 0 && strncmp(t->name, t->layer, n) == 0 && t->name[n] == '/';
+}
+
+// Whether the file's layers, in their order, have the shapes of the network's. first[i]: the first tensor of layer i.
+static int order_fits(const ls_weights *w, const ls_weights_file *file, const int *nodes, int *count, int *first) {
+    const ls_graph *graph = w->graph;
+    int at = 0;
+    for (int i = 0; i < *count; i++) {
+        const ls_node *n = &graph->nodes[nodes[i]];
+        first[i] = at;
+        if (!is_wanted(w, n->params[0])) *count = i;  // a head that is drawn anew
+        for (int k = 0; k < n->param_count && i < *count; k++, at++) {
+            ls_stored_tensor want = as_stored(&graph->store->params[n->params[k]]);
+            if (at == file->count || !is_ordered(&file->tensors[at]) || !same_shape(&file->tensors[at], &want))
+                return 0;
+        }
+    }
+    return w->body || at == file->count;
+}
+
+// Keras goes by the layers' order, and numbers names as layers are made, in a whole session. Where both ways fit and do not
+// lead to the same layers, nobody knows which was meant.
+static ls_status check_order(const ls_weights *w, const ls_weights_file *file) {
+    int count, *nodes, *first = NULL;
+    char name[LS_WEIGHTS_NAME_TEXT];
+    LS_TRY(ls__hdf5_order(w->graph, &nodes, &count));
+    ls_status status = ls_calloc(count, sizeof *first, &first);
+    int fits = status == LS_OK && order_fits(w, file, nodes, &count, first);
+    for (int i = 0; i < count && fits && status == LS_OK; i++) {
+        const char *mine = w->graph->nodes[nodes[i]].name;
+        if (strcmp(file->tensors[first[i]].layer, mine) != 0)
+            status = LS_FAIL(LS_STATUS_BAD_DATA,
+                             "%s: by its layers' order, as Keras reads it, '%s' is the network's layer %s, by their "
+                             "names another one; load it by name if the names are right, or save it as .weights.h5",
+                             file->path, ls__stored_name(&file->tensors[first[i]], name), mine);
+    }
+    free(first);
+    free(nodes);
+    return status;
+}
+
 // Sets `take` for the parameters that are in the file: all, or by name those that fit.
 static ls_status choose(const ls_weights *w, const ls_weights_file *file, int by_name, uint8_t *take) {
     const ls_graph *graph = w->graph;
     int taken = 0;
-    if (!by_name) LS_TRY(check_all(w, file));
+    LS_TRY(by_name ? check_layer_names(file) : check_all(w, file));
+    if (!by_name) LS_TRY(check_order(w, file));
     for (int i = 0; i < graph->store->count; i++) {
         ls_stored_tensor want = as_stored(&graph->store->params[i]);
-        const ls_stored_tensor *have = find_stored(graph, file, i);
+        const ls_stored_tensor *have = find_stored(graph, file, by_name, i);
         take[i] = have && same_shape(have, &want) && is_wanted(w, i);
         taken += take[i];
     }
@@ -172,14 +248,14 @@ static ls_status broadcast(const ls_weights *w, void *data, int64_t count, ls_dt
 }
 
 // All that will be taken is looked at first, so that a file which is refused has changed nothing.
-static ls_status check_values(const ls_weights *w, const ls_weights_file *file, const uint8_t *take) {
+static ls_status check_values(const ls_weights *w, const ls_weights_file *file, int by_name, const uint8_t *take) {
     float *values = NULL;
     ls_status status = ls_memory_alloc(largest_parameter(w->graph) * (int64_t)sizeof *values, &values);
     for (int i = 0; i < w->graph->store->count && status == LS_OK; i++) {
         const ls_param *p = &w->graph->store->params[i];
         int64_t count = ls_shape_count(p->shape);
         if (!take[i]) continue;
-        status = ls_weights_file_read(file, find_stored(w->graph, file, i), values);
+        status = ls_weights_file_read(file, find_stored(w->graph, file, by_name, i), values);
         for (int64_t k = 0; k < count && status == LS_OK; k++)
             if (!isfinite(values[k]))
                 status = LS_FAIL(LS_STATUS_BAD_DATA,
@@ -192,14 +268,15 @@ static ls_status check_values(const ls_weights *w, const ls_weights_file *file, 
 }
 
 // What fails on one worker is kept until all next agree: they make the same calls whatever happens. Collective.
-static ls_status load(const ls_weights *w, const ls_weights_file *file, const uint8_t *take) {
+static ls_status load(const ls_weights *w, const ls_weights_file *file, int by_name, const uint8_t *take) {
     float *values = NULL;
     ls_status status = LS_OK;
     ls_status mine = ls_memory_alloc(largest_parameter(w->graph) * (int64_t)sizeof *values, &values);
     for (int i = 0; i < w->graph->store->count && status == LS_OK; i++) {
         const ls_param *p = &w->graph->store->params[i];
         if (!take[i]) continue;
-        if (mine == LS_OK && reads(w)) mine = ls_weights_file_read(file, find_stored(w->graph, file, i), values);
+        if (mine == LS_OK && reads(w))
+            mine = ls_weights_file_read(file, find_stored(w->graph, file, by_name, i), values);
         status = agree(w, mine);
         if (status == LS_OK) status = broadcast(w, values, ls_shape_count(p->shape), LS_DTYPE_F32);
         if (status == LS_OK) mine = w->set(w->user, i, values);
@@ -218,10 +295,10 @@ ls_status ls__weights_load(const ls_weights *w, const char *path, int by_name, i
     if (status == LS_OK) status = check_head_learns(w);
     if (status == LS_OK && reads(w)) status = ls_weights_file_open(path, &file);
     if (status == LS_OK && reads(w)) status = choose(w, file, by_name, take);
-    if (status == LS_OK && reads(w) && w->finite) status = check_values(w, file, take);
+    if (status == LS_OK && reads(w) && w->finite) status = check_values(w, file, by_name, take);
     status = agree(w, status);
     if (status == LS_OK) status = broadcast(w, take, count, LS_DTYPE_U8);
-    if (status == LS_OK) status = load(w, file, take);
+    if (status == LS_OK) status = load(w, file, by_name, take);
     int all = 0;
     for (int i = 0; i < count && status == LS_OK; i++) all += take[i];
     if (taken) *taken = all;

@@ -173,6 +173,26 @@ static int by_place(const void *a, const void *b) {
     return (x->end > y->end) - (x->end < y->end);
 }
 
+enum { PLACE = 512 };
+
+// What is in front of the last slash of a tensor's name; NULL: there is none.
+static const char *place_of(const char *name, char place[PLACE]) {
+    const char *last = strrchr(name, '/');
+    if (!last || last - name >= PLACE) return NULL;
+    snprintf(place, PLACE, "%.*s", (int)(last - name), name);
+    return place;
+}
+
+// What a file of Keras calls its layers is in the metadata, by their places ("layers/dense_1": "head").
+static void name_layers(const reader *r) {
+    const json_t *metadata = json_object_get(r->file->header, "__metadata__");
+    for (int i = 0; i < r->file->count; i++) {
+        char place[PLACE];
+        if (place_of(r->file->tensors[i].name, place))
+            r->file->tensors[i].layer = json_string_value(json_object_get(metadata, place));
+    }
+}
+
 // Every byte belongs to one tensor: no two overlap, and nothing lies between or behind them.
 static ls_status check_places(const reader *r) {
     const ls_weights_file *f = r->file;
@@ -207,6 +227,7 @@ static ls_status read_tensors(const reader *r) {
         else
             LS_TRY(read_tensor(r, name, entry, &f->tensors[f->count++]));
     }
+    name_layers(r);
     return check_places(r);
 }
 
@@ -383,9 +404,15 @@ static json_t *tensor_entry(const ls_stored_tensor *t, int64_t *at) {
 
 ls_status ls_weights_header_write(FILE *out, const char *path, const char *model, const ls_stored_tensor *tensors,
                                   int count) {
-    json_t *header = model ? json_pack("{s:{s:s}}", "__metadata__", "model", model) : json_object();
+    json_t *header = json_object(), *metadata = json_object();
+    char place[PLACE];
     int64_t at = 0;
-    int failed = !header;
+    int failed = !header || (model && json_object_set_new(metadata, "model", json_string(model)) != 0);
+    for (int i = 0; i < count && !failed; i++)
+        if (tensors[i].layer && place_of(tensors[i].name, place))
+            failed = json_object_set_new(metadata, place, json_string(tensors[i].layer)) != 0;
+    if (!failed && json_object_size(metadata) > 0) failed = json_object_set(header, "__metadata__", metadata) != 0;
+    json_decref(metadata);
     for (int i = 0; i < count && !failed; i++)
         failed = json_object_set_new(header, tensors[i].name, tensor_entry(&tensors[i], &at)) != 0;
     if (failed) {

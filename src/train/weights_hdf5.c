@@ -2,27 +2,23 @@
 #include "train/weights_hdf5.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <hdf5.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/aside.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "base/text.h"
 #include "data/formats/npz.h"
+#include "data/hdf5_library.h"
 
 enum {
     MOST_TENSORS = 100000,
-    DEEPEST = 16,        // groups in one another
-    MOST_SECONDS = 120,  // of computing, to read a file
+    DEEPEST = 16,  // groups in one another
     NAME = 256,
     ARCHIVE_END = 1 << 16,
 };
@@ -31,6 +27,7 @@ enum {
 
 typedef struct found {
     char name[NAME];       // as a tensor
+    char layer[NAME];      // what the file calls its layer; "": it does not say
     char place[4 * NAME];  // in the file
     int ndim;
     int64_t dim[LS_WEIGHTS_MAX_DIMS], count;
@@ -77,7 +74,7 @@ static ls_status check_dataset(reader *r, hid_t set, found *t) {
     return LS_OK;
 }
 
-static ls_status add(reader *r, hid_t from, const char *place, const char *name) {
+static ls_status add(reader *r, hid_t from, const char *place, const char *name, const char *layer) {
     if (r->count == MOST_TENSORS) return damaged(r, "it has more tensors than any network");
     for (int i = 0; i < r->count; i++)
         if (strcmp(r->tensors[i].name, name) == 0)
@@ -92,6 +89,7 @@ static ls_status add(reader *r, hid_t from, const char *place, const char *name)
     found *t = &r->tensors[r->count];
     *t = (found){.ndim = 0};
     snprintf(t->name, sizeof t->name, "%s", name);
+    snprintf(t->layer, sizeof t->layer, "%s", layer);
     hid_t set = H5Dopen2(from, place, H5P_DEFAULT);
     if (set < 0) return damaged(r, "a tensor that it names is not there");
     ssize_t length = H5Iget_name(set, t->place, sizeof t->place);
@@ -183,7 +181,9 @@ static ls_status list_names(reader *r, hid_t layer, const char *name, const char
         const char *weight = weights + (size_t)i * width;
         name_of_weight(name, weight, full);
         rename_depthwise(full, weights, count, width);
-        status = add(r, layer, weight, full);
+        char of[NAME];
+        snprintf(of, sizeof of, "%.*s", (int)strcspn(full, "/"), full);
+        status = add(r, layer, weight, full, of);
     }
     free(weights);
     return status;
@@ -238,16 +238,16 @@ static ls_status name_of_vars(const reader *r, hid_t vars, char *layer, size_t s
     return LS_OK;
 }
 
-// The weights of a layer, in order, under its name: that of the group, else its path. Those of the cell of a recurrent layer are the layer's, whose
-// own group has its name.
+// The weights of a layer, in order, under its path: names are numbered as layers are made, in a whole session of Keras.
+// Weights of the cell of a recurrent layer are the layer's, whose own group has its name.
 static ls_status list_vars(reader *r, hid_t vars, const char *path) {
     static const char cell[] = "/cell";
-    char layer[NAME - 32], outer[NAME], place[16], full[NAME];
-    size_t length = strlen(path);
-    snprintf(layer, sizeof layer, "%.200s", path);
-    if (length > strlen(cell) && strcmp(path + length - strlen(cell), cell) == 0) {
-        snprintf(layer, sizeof layer, "%.*s", (int)(length - strlen(cell) > 200 ? 200 : length - strlen(cell)), path);
-        snprintf(outer, sizeof outer, "%s/vars", layer);
+    char layer[NAME] = "", outer[NAME], place[16], full[NAME];
+    size_t length = strlen(path), tail = strlen(cell);
+    int inner = length > tail && strcmp(path + length - tail, cell) == 0;
+    if (inner) length -= tail;
+    if (inner) {
+        snprintf(outer, sizeof outer, "%.*s/vars", (int)length, path);
         hid_t group = H5Lexists(r->file, outer, H5P_DEFAULT) > 0 ? H5Gopen2(r->file, outer, H5P_DEFAULT) : -1;
         ls_status status = group < 0 ? LS_OK : name_of_vars(r, group, layer, sizeof layer);
         if (group >= 0) H5Gclose(group);
@@ -258,8 +258,9 @@ static ls_status list_vars(reader *r, hid_t vars, const char *path) {
     for (int i = 0; i < MOST_TENSORS; i++) {
         snprintf(place, sizeof place, "%d", i);
         if (H5Lexists(vars, place, H5P_DEFAULT) <= 0) return LS_OK;
-        snprintf(full, sizeof full, "%s/%d", layer, i);
-        LS_TRY(add(r, vars, place, full));
+        if (snprintf(full, sizeof full, "%.*s/%d", (int)length, path, i) >= NAME)
+            return damaged(r, "a name in it is too long");
+        LS_TRY(add(r, vars, place, full, layer));
     }
     return LS_OK;
 }
@@ -288,8 +289,10 @@ static ls_status walk_child(reader *r, hid_t group, hsize_t i, const char *path,
     if (what.type != H5O_TYPE_GROUP) return LS_OK;
     hid_t next = H5Gopen2(group, name, H5P_DEFAULT);
     if (next < 0) return damaged(r, "a part of it cannot be read");
-    snprintf(child, sizeof child, "%.180s%s%.60s", path, *path ? "/" : "", name);
-    ls_status status = strcmp(name, "vars") == 0 ? list_vars(r, next, path) : walk(r, next, child, depth + 1);
+    int written = snprintf(child, sizeof child, "%s%s%s", path, *path ? "/" : "", name);
+    ls_status status = written >= NAME             ? damaged(r, "a name in it is too long")
+                       : strcmp(name, "vars") == 0 ? list_vars(r, next, path)
+                                                   : walk(r, next, child, depth + 1);
     H5Gclose(next);
     return status;
 }
@@ -346,7 +349,9 @@ static ls_status convert_open(reader *r, int to) {
     ls_status status = list_tensors(r);
     if (status == LS_OK) status = ls_calloc(r->count, sizeof *stored, &stored);
     for (int i = 0; i < r->count && status == LS_OK; i++) {
-        stored[i] = (ls_stored_tensor){.name = r->tensors[i].name, .ndim = r->tensors[i].ndim};
+        stored[i] = (ls_stored_tensor){.name = r->tensors[i].name,
+                                       .layer = *r->tensors[i].layer ? r->tensors[i].layer : NULL,
+                                       .ndim = r->tensors[i].ndim};
         memcpy(stored[i].dim, r->tensors[i].dim, sizeof stored[i].dim);
     }
     if (status == LS_OK) status = ls_weights_header_write(out, r->path, NULL, stored, r->count);
@@ -419,58 +424,41 @@ static ls_status open_file(reader *r, int fd) {
 
 // --- a process of its own --------------------------------------------------------------------------------------------
 
-typedef struct answer {
-    ls_status status;
-    char sentence[1000];
-} answer;
+typedef struct job {
+    const char *path;
+    int fd, to;
+    int64_t bytes;
+} job;
 
-static void child(const char *path, int fd, int64_t bytes, int to, int tell) {
-    const struct rlimit seconds = {MOST_SECONDS, MOST_SECONDS + 5}, none = {0, 0};
-    setrlimit(RLIMIT_CPU, &seconds);
-    setrlimit(RLIMIT_CORE, &none);
-    static const int signals[] = {SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGTERM, SIGINT, SIGXCPU};
-    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) signal(signals[i], SIG_DFL);
+static ls_status answer(void *user, void *unused) {
+    const job *j = user;
+    (void)unused;
     H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
     H5Lunregister(H5L_TYPE_EXTERNAL);  // weights lie in one file, and a link to a pipe would be waited for
-    reader r = {.path = path, .file_bytes = bytes, .file = -1};
-    answer a = {.status = open_file(&r, fd)};
-    if (a.status == LS_OK) a.status = convert_open(&r, to);
-    if (a.status != LS_OK) snprintf(a.sentence, sizeof a.sentence, "%s", ls_error_message());
-    ssize_t n = write(tell, &a, sizeof a);
-    _exit(n == sizeof a ? 0 : 1);
-}
-
-static ls_status hear(const char *path, int from, pid_t process) {
-    answer a = {.status = LS_OK};
-    size_t got = 0;
-    int how = 0;
-    while (got < sizeof a) {
-        ssize_t n = read(from, (char *)&a + got, sizeof a - got);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) break;
-        got += (size_t)n;
-    }
-    while (waitpid(process, &how, 0) < 0 && errno == EINTR) continue;
-    if (got != sizeof a)
-        return LS_FAIL(LS_STATUS_BAD_DATA, "%s is damaged: the HDF5 library has died of it%s", path,
-                       WIFSIGNALED(how) && WTERMSIG(how) == SIGXCPU ? ", after two minutes" : "");
-    if (a.status == LS_OK) return LS_OK;
-    a.sentence[sizeof a.sentence - 1] = 0;
-    ls_text_clean(a.sentence);
-    return LS_FAIL(a.status, "%s", a.sentence);
+    reader r = {.path = j->path, .file_bytes = j->bytes, .file = -1};
+    LS_TRY(open_file(&r, j->fd));
+    return convert_open(&r, j->to);
 }
 
 static ls_status convert(const char *path, int fd, int64_t bytes, int to) {
-    int pipes[2];
-    if (pipe2(pipes, O_CLOEXEC) != 0) return LS_FAIL(LS_STATUS_IO, "cannot read %s: %s", path, strerror(errno));
-    fflush(NULL);
-    pid_t process = fork();
-    if (process == 0) child(path, fd, bytes, to, pipes[1]);
-    close(pipes[1]);
-    ls_status status =
-        process > 0 ? hear(path, pipes[0], process)
-                    : LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "cannot start a process to read %s: %s", path, strerror(errno));
-    close(pipes[0]);
+    job j = {.path = path, .fd = fd, .to = to, .bytes = bytes};
+    ls_aside *aside;
+    const ls_aside_options options = {.fn = answer,
+                                      .user = &j,
+                                      .path = path,
+                                      .library = "the HDF5 library",
+                                      .bytes = 1,
+                                      .seconds = LS__HDF5_SECONDS,
+                                      .patience = LS__HDF5_PATIENCE,
+                                      .memory = LS__HDF5_MEMORY + 3 * bytes,  // what the library does with the file
+                                      .keep = {fd, to},
+                                      .keep_count = 2};
+    pthread_mutex_lock(&ls__hdf5_library);
+    ls_status status = ls_aside_create(&options, &aside);
+    pthread_mutex_unlock(&ls__hdf5_library);
+    LS_TRY(status);
+    status = ls_aside_ask(aside);
+    ls_aside_destroy(&aside);
     return status;
 }
 

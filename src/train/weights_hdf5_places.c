@@ -1,4 +1,4 @@
-// Where Keras 3 has a layer's weights: under its class and its number among the model's layers of that class. Its models of layers with branches sort
+// Where Keras has a layer's weights. Keras 2: in the order of the model's layers. Keras 3: under its class and its number among the model's layers of that class. Its models of layers with branches sort
 // them by their depth, the longest way to an output, the deepest first, and layers of one depth as a walk from the outputs back along the inputs meets them
 // (keras/src/ops/function.py, map_graph).
 #include <stdio.h>
@@ -50,17 +50,41 @@ static int comes_before(const place *a, const place *b) {
     return a->depth != b->depth ? a->depth > b->depth : a->met < b->met;
 }
 
+static ls_status find_places(const ls_graph *graph, place **places) {
+    LS_TRY(ls_calloc(graph->node_count, sizeof **places, places));
+    ls_status status = walk_back(graph, *places);
+    measure_depths(graph, *places);
+    if (status != LS_OK) free(*places);
+    return status;
+}
+
 ls_status ls__hdf5_place(const ls_graph *graph, int node, char out[128]) {
     const char *kind = ls__op_find(graph->nodes[node].op)->keras_name;
     place *places = NULL;
     int before = 0;
-    LS_TRY(ls_calloc(graph->node_count, sizeof *places, &places));
-    ls_status status = walk_back(graph, places);
-    measure_depths(graph, places);
+    LS_TRY(find_places(graph, &places));
     for (int i = 0; i < graph->node_count; i++)
         before += !graph->nodes[i].inside && strcmp(ls__op_find(graph->nodes[i].op)->keras_name, kind) == 0 &&
                   comes_before(&places[i], &places[node]);
     snprintf(out, 128, before ? "layers/%.90s_%d" : "layers/%.90s", kind, before);
     free(places);
+    return LS_OK;
+}
+
+ls_status ls__hdf5_order(const ls_graph *graph, int **nodes, int *count) {
+    place *places = NULL;
+    *count = 0;
+    LS_TRY(ls_calloc(graph->node_count, sizeof **nodes, nodes));
+    ls_status status = find_places(graph, &places);
+    for (int i = 0; i < graph->node_count && status == LS_OK; i++) {
+        if (graph->nodes[i].param_count == 0) continue;
+        int at = (*count)++;
+        for (; at > 0 && comes_before(&places[i], &places[(*nodes)[at - 1]]); at--) (*nodes)[at] = (*nodes)[at - 1];
+        (*nodes)[at] = i;
+    }
+    if (status == LS_OK)
+        free(places);
+    else
+        free(*nodes);
     return status;
 }

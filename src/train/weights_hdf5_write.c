@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "data/hdf5_library.h"
 #include "train/weights_hdf5.h"
 
 enum { ATTRIBUTE_BYTES = 64512 };  // at most; Keras cuts longer lists into several
@@ -147,19 +148,20 @@ static ls_status write_layer_2(writer *w, const ls_node *n) {
 static ls_status write_layers_2(writer *w, hid_t root) {
     const ls_graph *g = w->weights->graph;
     size_t width = 1;
-    int count = 0;
+    int count, *nodes;
     char *names = NULL;
-    for (int i = 0; i < g->node_count; i++)
-        if (g->nodes[i].param_count > 0 && strlen(g->nodes[i].name) > width) width = strlen(g->nodes[i].name);
-    LS_TRY(ls_calloc(g->node_count, (int64_t)width, &names));
-    ls_status status = LS_OK;
-    for (int i = 0; i < g->node_count && status == LS_OK; i++) {
-        if (g->nodes[i].param_count == 0) continue;
-        memcpy(names + (size_t)count++ * width, g->nodes[i].name, strlen(g->nodes[i].name));
-        status = write_layer_2(w, &g->nodes[i]);
+    LS_TRY(ls__hdf5_order(g, &nodes, &count));
+    for (int i = 0; i < count; i++)
+        if (strlen(g->nodes[nodes[i]].name) > width) width = strlen(g->nodes[nodes[i]].name);
+    ls_status status = ls_calloc(count, (int64_t)width, &names);
+    for (int i = 0; i < count && status == LS_OK; i++) {
+        const ls_node *n = &g->nodes[nodes[i]];
+        memcpy(names + (size_t)i * width, n->name, strlen(n->name));
+        status = write_layer_2(w, n);
     }
     if (status == LS_OK) status = write_texts(w, root, "layer_names", names, count, width);
     free(names);
+    free(nodes);
     return status;
 }
 
@@ -195,8 +197,9 @@ ls_status ls__hdf5_write(const ls_weights *weights, FILE *out, const char *path)
         int64_t n = ls_shape_count(weights->graph->store->params[i].shape);
         if (n > most) most = n;
     }
-    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
     LS_TRY(ls_memory_alloc(most * (int64_t)sizeof *w.values, &w.values));
+    pthread_mutex_lock(&ls__hdf5_library);
+    H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
     hid_t access = H5Pcreate(H5P_FILE_ACCESS);
     H5Pset_fapl_core(access, 1 << 20, 0);
     w.file = H5Fcreate("weights", H5F_ACC_TRUNC, H5P_DEFAULT, access);
@@ -204,6 +207,7 @@ ls_status ls__hdf5_write(const ls_weights *weights, FILE *out, const char *path)
     ls_status status = w.file < 0 ? failed(&w) : ends_in(path, ".weights.h5") ? write_keras_3(&w) : write_keras_2(&w);
     if (status == LS_OK) status = write_image(&w, out);
     if (w.file >= 0) H5Fclose(w.file);
+    pthread_mutex_unlock(&ls__hdf5_library);
     ls_memory_free(w.values);
     return status;
 }

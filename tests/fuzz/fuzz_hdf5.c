@@ -234,8 +234,8 @@ static form make(int kind) {
     hid_t file = H5Fcreate("seed", H5F_ACC_TRUNC, H5P_DEFAULT, access);
     MUST(file >= 0);
     add(file, kind == VIEW ? "stored" : "x_train", kind & 1 ? H5T_IEEE_F32LE : H5T_STD_U8LE, kind > 1, 4,
-        (hsize_t[]){4, 3, 4, 3});
-    if (kind == VIEW) add_view(file, "x_train", 4, (hsize_t[]){4, 3, 4, 3});
+        (hsize_t[]){4, 6, 2, 3});
+    if (kind == VIEW) add_view(file, "x_train", 4, (hsize_t[]){4, 6, 2, 3});
     add(file, "y_train", kind & 1 ? H5T_STD_I64BE : H5T_STD_U8LE, kind & 1, kind > 1 ? 2 : 1, (hsize_t[]){4, 3});
     // Numbers, which are in memory, or images, which are read while training.
     add(file, "learned", kind & 1 ? H5T_IEEE_F32LE : H5T_IEEE_F64LE, kind > 1, kind & 1 ? 4 : 2,

@@ -121,9 +121,13 @@ static ls_status take_names(reader *r, const ls__csv_row *first) {
     static const char *const lists[] = {"labels", "finding labels", "finding_labels", NULL};
     const ls_records_settings *s = r->set;
     int training = r->which == LS_RECORDS_TRAIN, several = s->columns || s->targets || s->target;
-    r->path = ls__csv_column(first, s->image, files);
-    r->label = several || s->labels || (!training && r->kind == LIST) ? -1 : ls__csv_column(first, s->label, labels);
-    int list = several || s->label || (r->label >= 0 && training) ? -1 : ls__csv_column(first, s->labels, lists);
+    int list = -1;
+    r->label = -1;
+    LS_TRY(ls__csv_find(&r->file, first, "file", s->image, files, &r->path));
+    if (!several && !s->labels && (training || r->kind != LIST))
+        LS_TRY(ls__csv_find(&r->file, first, "label", s->label, labels, &r->label));
+    if (!several && !s->label && (r->label < 0 || !training))
+        LS_TRY(ls__csv_find(&r->file, first, "labels", s->labels, lists, &list));
     if (training && s->target)
         r->kind = IMAGES;
     else if (training)
@@ -133,7 +137,7 @@ static ls_status take_names(reader *r, const ls__csv_row *first) {
     if (r->path < 0 && (s->image || r->kind != CLASS)) return no_column(r, s->image ? s->image : "file");
     r->last = r->path > r->label ? r->path : r->label;
     if (s->target) {
-        r->label = ls__csv_column(first, s->target, labels);
+        LS_TRY(ls__csv_find(&r->file, first, "target", s->target, NULL, &r->label));
         r->last = r->path > r->label ? r->path : r->label;
         r->builder->pairs = 1;
         return r->label >= 0 ? LS_OK : no_column(r, s->target);
@@ -260,9 +264,7 @@ static ls_status take_row(reader *r, const ls__csv_row *line) {
     char path[4096];
     ls_record record;
     int32_t class = 0;
-    if (line->count <= r->last)
-        return wrong(r, r->kind == COLUMNS || r->kind == TARGETS ? "has fewer columns than the first line"
-                                                                 : "has fewer columns than a path and a class take");
+    if (line->count <= r->last) return wrong(r, "has fewer columns than a path and a class take");
     LS_TRY(find_path(r, line->cell[r->path], path));
     if (ls_records_excluded(r->builder, r->root, path)) return LS_OK;
     if (r->kind == IMAGES) return take_pair(r, line, path);

@@ -1,7 +1,5 @@
-#define _GNU_SOURCE
 #include "data/formats/csv_lines.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,50 +52,73 @@ static char separator_of(const char *line) {
     return ',';
 }
 
-static ls_status read_lines(ls__csv_file *f, FILE *file, ls__csv_row *row, void *self,
-                            ls_status (*take)(void *self, const ls__csv_row *row, int first)) {
-    char *text = NULL;
-    size_t room = 0;
-    ls_status status = LS_OK;
-    ssize_t length;
-    while (status == LS_OK && (length = getline(&text, &room, file)) >= 0) {
-        f->line++;
-        f->at += f->bytes;
-        f->bytes = length;
-        if (strspn(text, "\r\n \t") == strlen(text)) continue;
-        char *start = f->line == 1 && strncmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text;
-        int first = !f->separator;
-        if (first) f->separator = separator_of(start);
-        status = ls__csv_take_apart(f, start, row);
-        if (status == LS_OK) status = take(self, row, first);
-    }
-    free(text);
-    return status;
+typedef struct table {
+    ls__csv_file *file;
+    ls__csv_row *row;
+    void *self;
+    ls_status (*take)(void *self, const ls__csv_row *row, int first);
+    int columns;  // of the first line
+} table;
+
+// Of another number of cells nobody knows which column each is of: names of lines in front, as R writes them, a separator
+// within a cell, or a line that is cut off.
+static ls_status other_count(const table *t) {
+    return LS_FAIL(LS_STATUS_BAD_DATA,
+                   "line %lld of %s has %d columns, and the first line %d: each has as many (cells with a separator in "
+                   "them are written in quotes, and names of lines have a column with a name of its own)",
+                   (long long)t->file->line, t->file->path, t->row->count, t->columns);
+}
+
+static ls_status take_line(void *self, const ls_lines *lines) {
+    table *t = self;
+    ls__csv_file *f = t->file;
+    const char *text = lines->text;
+    f->line = lines->number;
+    f->at += f->bytes;
+    f->bytes = lines->bytes;
+    if (strspn(text, "\r\n \t") == strlen(text)) return LS_OK;
+    const char *end = text + strcspn(text, "\r\n");
+    if (*end == '\r' && strspn(end, "\r\n") != strlen(end))
+        return ls__csv_wrong(f, "has a carriage return in it: lines end with a line feed");
+    int first = !f->separator;
+    if (first) f->separator = separator_of(text);
+    LS_TRY(ls__csv_take_apart(f, lines->text, t->row));
+    if (first) t->columns = t->row->count;
+    return t->row->count == t->columns ? t->take(t->self, t->row, first) : other_count(t);
 }
 
 ls_status ls__csv_read(const char *path, ls__csv_file *f, void *self,
                        ls_status (*take)(void *self, const ls__csv_row *row, int first)) {
-    ls__csv_row *row;
+    table t = {.file = f, .self = self, .take = take};
     *f = (ls__csv_file){.path = path};
-    LS_TRY(ls_calloc(1, sizeof *row, &row));
-    FILE *file = ls_input_open(path);
-    ls_status status = file ? read_lines(f, file, row, self, take)
-                            : LS_FAIL(errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO, "cannot read %s: %s", path,
-                                      ls_input_why(errno));
-    if (file) fclose(file);
-    free(row);
+    LS_TRY(ls_calloc(1, sizeof *t.row, &t.row));
+    ls_status status = ls_lines_read(path, "", &t, take_line);
+    free(t.row);
     return status;
 }
 
 // --- columns ---------------------------------------------------------------------------------------------------------
 
-int ls__csv_column(const ls__csv_row *names, const char *asked, const char *const *usual) {
+static int is_named(const char *name, const char *asked, const char *const *usual) {
+    if (asked) return strcmp(name, asked) == 0;
+    for (int k = 0; usual && usual[k]; k++)
+        if (strcasecmp(name, usual[k]) == 0) return 1;
+    return 0;
+}
+
+ls_status ls__csv_find(const ls__csv_file *file, const ls__csv_row *names, const char *option, const char *asked,
+                       const char *const *usual, int *out) {
+    *out = -1;
     for (int i = 0; i < names->count; i++) {
-        if (asked && strcmp(names->cell[i], asked) == 0) return i;
-        for (int k = 0; !asked && usual && usual[k]; k++)
-            if (strcasecmp(names->cell[i], usual[k]) == 0) return i;
+        if (!is_named(names->cell[i], asked, usual)) continue;
+        if (*out >= 0)
+            return LS_FAIL(LS_STATUS_BAD_DATA,
+                           "line %lld of %s names the columns \"%s\" and \"%s\", and either could be meant: %s=NAME "
+                           "says which, and no two have one name",
+                           (long long)file->line, file->path, names->cell[*out], names->cell[i], option);
+        *out = i;
     }
-    return -1;
+    return LS_OK;
 }
 
 int ls__csv_is_asked(const char *asked, const char *name) {
@@ -116,7 +137,9 @@ int ls__csv_lacks(const ls__csv_row *names, const char *asked, char name[256]) {
     for (const char *at = asked;; at++) {
         size_t n = strcspn(at, "|");
         snprintf(name, 256, "%.*s", (int)n, at);
-        if (ls__csv_column(names, name, NULL) < 0) return 1;
+        int there = 0;
+        for (int i = 0; i < names->count; i++) there |= strcmp(names->cell[i], name) == 0;
+        if (!there) return 1;
         at += n;
         if (!*at) return 0;
     }

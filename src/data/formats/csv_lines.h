@@ -26,13 +26,15 @@ ls_status ls__csv_wrong(const ls__csv_file *file, const char *why);
 // Takes a line apart in place, which ends in zero. Errors: BAD_DATA (cells that cannot be told apart).
 ls_status ls__csv_take_apart(const ls__csv_file *file, char *text, ls__csv_row *out);
 
-// Reads `path` from its first line to its last, those without text left out. `take` gets each taken apart; `first` is 1 for the first. Errors: NOT_FOUND, IO,
-// BAD_DATA (cells that cannot be told apart), OUT_OF_MEMORY, those of take.
+// Reads `path` from its first line to its last, those without text left out; all have as many
+// cells. `take` gets each taken apart; `first` is 1 for the first. Errors: NOT_FOUND, IO, BAD_DATA, OUT_OF_MEMORY, those of take.
 ls_status ls__csv_read(const char *path, ls__csv_file *file, void *self,
                        ls_status (*take)(void *self, const ls__csv_row *row, int first));
 
-// The column that has the name that is asked for, or where `asked` is NULL one of the `usual` (NULL at the end, in large or small letters); -1: none.
-int ls__csv_column(const ls__csv_row *names, const char *asked, const char *const *usual);
+// The column that has the name that is asked for by `option`, or where `asked` is NULL one of the `usual` (NULL at the end,
+// in large or small letters) into *out; -1: none. Errors: BAD_DATA (there are two).
+ls_status ls__csv_find(const ls__csv_file *file, const ls__csv_row *names, const char *option, const char *asked,
+                       const char *const *usual, int *out);
 // Whether `name` is one of the names with | between them, or these are "all".
 int ls__csv_is_asked(const char *asked, const char *name);
 // The first of these names that is no column, into `name`; 0: all of them are, or they are "all".

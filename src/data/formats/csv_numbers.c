@@ -125,7 +125,8 @@ static ls_status take_names(reader *r, const ls__csv_row *names) {
     const char *numbers = s->numbers ? s->numbers : "all";
     char lacking[256];
     int classes = r->label >= 0;  // of the training set's table
-    r->label = s->targets ? -1 : ls__csv_column(names, s->label, labels);
+    r->label = -1;
+    if (!s->targets) LS_TRY(ls__csv_find(&r->file, names, "label", s->label, labels, &r->label));
     for (int i = 0; r->wanted && r->wanted[i] && !s->label && r->label >= 0; i++)  // numbers, whatever the name
         if (strcmp(names->cell[r->label], r->wanted[i]) == 0) r->label = -1;
     if (s->label && r->label < 0) return no_column(r, s->label);
@@ -188,7 +189,6 @@ static ls_status take_targets(reader *r, const ls__csv_row *row, int32_t *number
 static ls_status take_line(void *self, const ls__csv_row *row, int first) {
     reader *r = self;
     if (first) return take_names(r, row);
-    if (row->count <= r->map[r->which].last) return ls__csv_wrong(&r->file, "has fewer columns than the first line");
     ls_record record = {.at = r->rows};
     if (r->placed)
         record = (ls_record){

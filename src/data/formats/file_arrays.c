@@ -51,8 +51,7 @@ static ls_status read_at(const ls__array_place *p, int fd, int64_t i, int64_t si
     return LS_OK;
 }
 
-// A sample's planes to pixels.
-static void interleave(const ls_field *field, const void *planes, void *out) {
+void ls__array_interleave(const ls_field *field, const void *planes, void *out) {
     int64_t channels = field->shape.dim[2], pixels = field->shape.dim[0] * field->shape.dim[1];
     int bytes = field->dtype == LS_DTYPE_U8;
     for (int64_t c = 0; c < channels; c++)
@@ -81,7 +80,7 @@ static ls_status read_field(const arrays_source *s, int f, int64_t i, void *scra
         ls__learned mine = {.path = p->in.path, .name = p->finite};
         LS_TRY(ls__learned_finite(&mine, p->planes ? to : out, i * values, values));
     }
-    if (p->planes) interleave(&s->base.field[f], to, out);
+    if (p->planes) ls__array_interleave(&s->base.field[f], to, out);
     return LS_OK;
 }
 

@@ -18,7 +18,7 @@ typedef struct ls__array_place {
     int64_t at;          // where in it they begin in one piece; -1: `read` has them
     int doubles;         // 1: floating numbers of 8 bytes there, and of 4 in the field
     int planes;          // 1: (channels, height, width) there; not of doubles
-    const char *finite;  // the array's name, where its numbers have to be finite; NULL: they need not be
+    const char *finite;  // the array's name, where it has floating numbers, which are finite; NULL: it has others
     // What only a library can read: sample i's values as they are there. Called from several threads at once.
     ls_status (*read)(void *self, int64_t i, void *out);
     void (*destroy)(void *self);
@@ -29,6 +29,8 @@ typedef struct ls__array_place {
 // behind a file's end), OUT_OF_MEMORY, those of ls_source_create.
 ls_status ls__source_create_file_arrays(const char *name, const ls_field *fields, int field_count, int64_t count,
                                         const ls__array_place *place, ls_source **out);
+// A sample's planes to pixels; `field` has the shape of pixels.
+void ls__array_interleave(const ls_field *field, const void *planes, void *out);
 // A file's size and time. Errors: NOT_FOUND, IO (no file).
 ls_status ls__array_file_describe(const char *path, int64_t *bytes, int64_t *changed);
 // IO: it was changed while it is in use.

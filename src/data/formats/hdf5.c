@@ -34,7 +34,7 @@ typedef struct plan {
     char path[2][4096];  // of the two sets; may be the same
     int64_t bytes[2], changed[2];
     part part[PARTS];
-    int planes;  // 1: (channels, height, width)
+    int planes[2];  // of images and what is learned of them: 1: (channels, height, width)
     int targets;  // 1: in place of classes there are numbers or pixels that are learned, in the shape that they have there
     int labels;  // above 0: samples have so many labels at once, each with 0 or 1
     int placed;  // 1: what is learned is read as the images are; 0: it is in memory
@@ -131,14 +131,16 @@ static ls_status look_at_file(plan *p, int set, const char *path) {
     return ls__array_file_describe(path, &p->bytes[set], &p->changed[set]);
 }
 
-// Which of an image's dimensions are its channels: those of 1 or 3; Caffe's, where both ends are and it has Caffe's names.
+// Caffe's is known by its name where both ends could be channels, which are 1 or 3.
 static ls_status find_layout(plan *p, const settings *s) {
     const part *a = &p->part[IMAGES];
-    int first = a->ndim == 4 && (a->dim[1] == 1 || a->dim[1] == 3),
-        last = a->ndim == 4 && (a->dim[3] == 1 || a->dim[3] == 3);
-    p->planes =
-        a->ndim == 4 && (s->layout ? strcmp(s->layout, "chw") == 0 : first && (!last || strcmp(a->name, "data") == 0));
-    if (a->ndim == 3 || (p->planes ? first : last)) return LS_OK;
+    ls__learned images = learned_of(p, IMAGES), learned = learned_of(p, LABELS);
+    p->planes[0] = ls__learned_layout(&images, s->layout, -1);
+    if (p->planes[0] < 0 && strcmp(a->name, "data") == 0) p->planes[0] = 1;
+    if (p->planes[0] < 0) return ls__learned_no_layout(&images);
+    p->planes[1] = ls__learned_layout(&learned, s->layout, p->planes[0]);
+    int64_t channels = a->ndim == 3 ? 1 : a->dim[p->planes[0] ? 1 : 3];
+    if (channels == 1 || channels == 3) return LS_OK;
     return LS_FAIL(LS_STATUS_BAD_DATA,
                    "%s: %s has no dimension of 1 or 3 channels where its layout has them (layout=hwc, layout=chw)",
                    p->path[0], a->name);
@@ -280,27 +282,20 @@ static ls_status find_place(const plan *p, int which, const ls_field *field, ls_
     if (q->at < 0)
         LS_TRY(
             library_create(p->path[set], q, ls_shape_count(field->shape) * (int64_t)ls_dtype_size(field->dtype), out));
-    out->planes = p->planes && q->ndim == 4;
-    out->finite = which % 2 && !q->pixels ? q->name : NULL;
+    out->planes = p->planes[which % 2] && q->ndim == 4;
+    out->finite = q->pixels ? NULL : q->name;
     return LS_OK;
-}
-
-static ls_field target_field(const plan *p) {
-    const part *q = &p->part[LABELS];
-    ls__learned mine = learned_of(p, LABELS);
-    ls_field field = ls__learned_field(&mine);
-    if (q->ndim == 4 && p->planes) field.shape = LS_SHAPE(q->dim[2], q->dim[3], q->dim[1]);
-    return field;
 }
 
 static ls_status make_source(const plan *p, int test, const char *learned, const char *name, ls_source **out) {
     const part *a = &p->part[2 * test];
-    int channels = a->ndim == 3 ? 1 : (int)a->dim[p->planes ? 1 : 3], height = p->planes ? 2 : 1;
+    int planes = p->planes[0], channels = a->ndim == 3 ? 1 : (int)a->dim[planes ? 1 : 3], height = planes ? 2 : 1;
+    ls__learned target = learned_of(p, LABELS);
     ls_field fields[] = {
         {"image", LS_SHAPE(a->dim[height], a->dim[height + 1], channels), a->pixels ? LS_DTYPE_U8 : LS_DTYPE_F32, 0},
         {"label", {0}, LS_DTYPE_I32, p->most_class + 1}};
     ls__array_place place[2] = {{.at = -1}, {.memory = learned}};
-    if (p->targets) fields[1] = target_field(p);
+    if (p->targets) fields[1] = ls__learned_field(&target, p->planes[1]);
     if (p->labels) fields[1] = (ls_field){"label", LS_SHAPE(p->labels), LS_DTYPE_U8, 0};
     ls_status status = find_place(p, 2 * test, &fields[0], &place[0]);
     if (status == LS_OK && p->placed) {

@@ -15,18 +15,6 @@
 #include "data/hdf5_library.h"
 #include "data/image.h"
 
-enum {
-#ifdef LS_FUZZ_LIBFUZZER
-    MOST_SECONDS = 2,
-    PATIENCE = 10,
-#else
-    MOST_SECONDS = 120,  // of computing, for an answer: a file that goes round in circles
-    PATIENCE = 600,      // seconds of sleeping, for an answer: storage that is in trouble comes back in less
-#endif
-};
-
-static const int64_t MOST_MEMORY = (int64_t)6 << 30;  // a piece of a packed data set has up to 4 GB
-
 typedef enum question { FIND, OPEN, READ } question;
 
 // What is asked of the other process; the answer is in `set`, or lies behind it.
@@ -224,9 +212,9 @@ ls_status ls__hdf5_file_create(const char *path, int64_t bytes, ls__hdf5_file **
                                       .path = path,
                                       .library = "the HDF5 library",
                                       .bytes = (int64_t)sizeof(shared) + bytes,
-                                      .seconds = MOST_SECONDS,
-                                      .patience = PATIENCE,
-                                      .memory = MOST_MEMORY};
+                                      .seconds = LS__HDF5_SECONDS,
+                                      .patience = LS__HDF5_PATIENCE,
+                                      .memory = LS__HDF5_MEMORY};
     pthread_mutex_lock(&ls__hdf5_library);
     ls_status status = ls_aside_create(&options, &f->aside);
     pthread_mutex_unlock(&ls__hdf5_library);

@@ -1,6 +1,7 @@
 #include "data/formats/learned.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/error.h"
 
@@ -28,7 +29,7 @@ ls_status ls__learned_targets(const ls__learned *a, const ls__learned *first) {
 ls_status ls__learned_finite(const ls__learned *a, const float *values, int64_t from, int64_t count) {
     for (int64_t i = 0; i < count; i++)
         if (!isfinite(values[i]))
-            return LS_FAIL(LS_STATUS_BAD_DATA, "%s: value %lld of %s is no finite number, which a target is", a->path,
+            return LS_FAIL(LS_STATUS_BAD_DATA, "%s: value %lld of %s is no finite number", a->path,
                            (long long)(from + i), a->name);
     return LS_OK;
 }
@@ -37,12 +38,32 @@ int ls__learned_small(const ls__learned *a) {
     return a->ndim <= 2 && (a->ndim < 2 || a->dim[1] <= LS__LEARNED_SMALL / (int)sizeof(float));
 }
 
-ls_field ls__learned_field(const ls__learned *a) {
+ls_field ls__learned_field(const ls__learned *a, int planes) {
     ls_field field = {"target", {0}, a->pixels ? LS_DTYPE_U8 : LS_DTYPE_F32, 0};
     field.shape.ndim = a->ndim - 1;
     for (int d = 1; d < a->ndim; d++) field.shape.dim[d - 1] = a->dim[d];
     if (a->ndim == 3) field.shape = LS_SHAPE(a->dim[1], a->dim[2], 1);
+    if (a->ndim == 4 && planes) field.shape = LS_SHAPE(a->dim[2], a->dim[3], a->dim[1]);
     return field;
+}
+
+// How much a dimension is like one of channels.
+static int likeness(int64_t n) { return n == 1 || n == 3 ? 2 : n == 2 || n == 4; }
+
+int ls__learned_layout(const ls__learned *a, const char *layout, int as) {
+    if (a->ndim != 4) return 0;
+    if (layout) return strcmp(layout, "chw") == 0;
+    int first = likeness(a->dim[1]), last = likeness(a->dim[3]), doubt = as < 0 ? 0 : 1;
+    // Of 1 x 1 there are numbers and no images: they lie in one order in both layouts.
+    if (a->dim[1] == 1 && a->dim[2] == 1) return 0;
+    return first - last > doubt ? 1 : last - first > doubt ? 0 : as;
+}
+
+ls_status ls__learned_no_layout(const ls__learned *a) {
+    return LS_FAIL(LS_STATUS_BAD_DATA,
+                   "%s: samples of %s are %lldx%lldx%lld, which does not tell where their channels are: say layout=hwc "
+                   "(height, width, channels) or layout=chw",
+                   a->path, a->name, (long long)a->dim[1], (long long)a->dim[2], (long long)a->dim[3]);
 }
 
 ls_status ls__learned_width(const ls__learned *a, int *width) {

@@ -127,6 +127,7 @@ static ls_status read_meta(walk *w, int64_t at, uint64_t *latest, uint64_t *root
     int64_t page = (int64_t)little(meta + 24, 4);
     if (page < LEAST_PAGE || page > MOST_PAGE || (page & (page - 1)) || (w->page && page != w->page))
         return ls_listing_damaged(w->l, at, "its pages have no size that they can have");
+    if (w->l->bytes % page) return ls_listing_damaged(w->l, w->l->bytes, "it ends within a page");
     w->page = page;
     w->pages = w->l->bytes / page;
     if (at > 0 && little(meta + 128, 8) <= *latest) return LS_OK;

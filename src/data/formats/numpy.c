@@ -42,10 +42,11 @@ typedef struct plan {
     int32_t most_class[2];  // of labels, once they are read
     int targets;            // 1: floating numbers, or images of pixels, are learned in place of classes
     int labels;             // above 0: samples have so many labels at once, each with 0 or 1
+    int planes[2];          // of images and targets: 1: (channels, height, width)
 } plan;
 
 typedef struct settings {
-    const char *labels, *test, *test_labels, *targets, *test_targets;
+    const char *labels, *test, *test_labels, *targets, *test_targets, *layout;
 } settings;
 
 static const ls_option table[] = {
@@ -59,6 +60,8 @@ static const ls_option table[] = {
      .help = "in place of classes: floating numbers, or pixels, that are learned"},
     {"test-targets", LS_OPTION_TEXT, .offset = offsetof(settings, test_targets), .metavar = "FILE.npy",
      .help = "the same of the test set"},
+    {"layout", LS_OPTION_TEXT, .offset = offsetof(settings, layout), .metavar = "hwc|chw",
+     .help = "of an image, where its sides do not tell"},
     {.name = NULL},
 };
 
@@ -89,12 +92,28 @@ static ls_status read_at(int fd, const char *path, int64_t at, int64_t size, voi
     return LS_OK;
 }
 
+static ls_status other_sum(const char *path, const part *p) {
+    return LS_FAIL(LS_STATUS_BAD_DATA, "%s: %s is damaged: it has another checksum; copy or make it again", path,
+                   p->name);
+}
+
+// Of a member that is not packed: its header, and the values that were read.
+static ls_status check_sum(int fd, const char *path, const part *p, const uint8_t *values) {
+    uint8_t head[LS__NPY_HEAD + 12];
+    int64_t size = p->array.header_bytes;
+    if (!p->crc) return LS_OK;
+    LS_TRY(read_at(fd, path, p->at, size, head));
+    uLong sum = crc32_z(crc32_z(0, head, (size_t)size), values, (size_t)p->array.bytes);
+    return sum == p->crc ? LS_OK : other_sum(path, p);
+}
+
 // Unpacks a member's bytes `from` to `from` + `room`, or as many as there are; *got is how many came.
 static ls_status unpack(const char *path, const part *p, const uint8_t *packed, int64_t packed_size, int64_t from,
                         uint8_t *out, int64_t room, int64_t *got) {
     z_stream z = {.next_in = (Bytef *)(uintptr_t)packed};
     uint8_t before[LS__NPY_HEAD];
     int64_t in = 0, done = 0;  // bytes of both
+    uLong sum = crc32(0, NULL, 0);
     int result = inflateInit2(&z, -MAX_WBITS);
     while (result == Z_OK && done < from + room) {
         int64_t left = packed_size - in, space = done < from ? from - done : from + room - done;
@@ -107,10 +126,12 @@ static ls_status unpack(const char *path, const part *p, const uint8_t *packed, 
         result = inflate(&z, Z_NO_FLUSH);
         in += had_in - z.avail_in;
         done += had_out - z.avail_out;
+        sum = crc32_z(sum, z.next_out - (had_out - z.avail_out), had_out - z.avail_out);
         if (had_in == z.avail_in && had_out == z.avail_out) break;
     }
     inflateEnd(&z);
     *got = done > from ? done - from : 0;
+    if (done == p->bytes && sum != p->crc) return other_sum(path, p);
     if (result == Z_OK || result == Z_STREAM_END || result == Z_BUF_ERROR) return LS_OK;
     return LS_FAIL(LS_STATUS_BAD_DATA, "%s: %s is damaged: it cannot be unpacked; copy or make it again", path,
                    p->name);
@@ -271,6 +292,16 @@ static ls_status describe_file(plan *p, const char *path, int which, int *is_arr
     return status;
 }
 
+static int is_wide(const ls__npy *a) { return a->type == 'f' && a->width == 8; }
+
+static ls_status find_layout(plan *p, const settings *s) {
+    ls__learned images = learned_of(p, IMAGES), learned = learned_of(p, LABELS);
+    p->planes[0] = ls__learned_layout(&images, s->layout, -1);
+    if (p->planes[0] < 0) return ls__learned_no_layout(&images);
+    p->planes[1] = ls__learned_layout(&learned, s->layout, p->planes[0]);
+    return LS_OK;
+}
+
 static ls_status describe(const char *path, const settings *s, plan *p) {
     const char *others[] = {NULL, s->targets ? s->targets : s->labels, s->test,
                             s->test_targets ? s->test_targets : s->test_labels};
@@ -298,10 +329,12 @@ static ls_status describe(const char *path, const settings *s, plan *p) {
         if (others[i]) LS_TRY(describe_file(p, others[i], i, &is_array));
     for (int w = 0; w < ARRAYS; w += 2)
         if (p->part[w].there) LS_TRY(check_images(p, w));
+    LS_TRY(find_layout(p, s));
     for (int i = 0; i < ARRAYS; i++) {
         ls__learned mine = learned_of(p, i);
-        p->part[i].placed =
-            p->part[i].there && !p->part[i].deflated && (i % 2 == 0 || (p->targets && !ls__learned_small(&mine)));
+        int both = p->planes[i % 2] && is_wide(&p->part[i].array);  // which is done in memory
+        p->part[i].placed = p->part[i].there && !p->part[i].deflated && !both &&
+                            (i % 2 == 0 || (p->targets && !ls__learned_small(&mine)));
     }
     return LS_OK;
 }
@@ -361,6 +394,7 @@ static ls_status read_values(const plan *p, const part *q, uint8_t *out) {
     ls_status status = LS_OK;
     if (!q->deflated) {
         status = read_at(fd, p->path[q->file], q->at + head, size, out);
+        if (status == LS_OK) status = check_sum(fd, p->path[q->file], q, out);
     } else {
         status = ls_calloc(q->packed + 1, 1, &packed);
         if (status == LS_OK) status = read_at(fd, p->path[q->file], q->at, q->packed, packed);
@@ -374,13 +408,46 @@ static ls_status read_values(const plan *p, const part *q, uint8_t *out) {
                    q->name);
 }
 
+static ls_field image_field(const plan *p) {
+    ls__learned images = learned_of(p, IMAGES);
+    ls_field field = ls__learned_field(&images, p->planes[0]);
+    snprintf(field.name, sizeof field.name, "image");
+    return field;
+}
+
+// Samples in memory, from planes to pixels.
+static ls_status interleave(const plan *p, int which, const ls_field *field, char *samples) {
+    int64_t bytes = ls_shape_count(field->shape) * (int64_t)ls_dtype_size(field->dtype);
+    char *planes;
+    if (!p->planes[which % 2]) return LS_OK;
+    LS_TRY(ls_calloc(bytes, 1, &planes));
+    for (int64_t i = 0; i < p->part[which].array.dim[0]; i++) {
+        memcpy(planes, samples + i * bytes, (size_t)bytes);
+        ls__array_interleave(field, planes, samples + i * bytes);
+    }
+    free(planes);
+    return LS_OK;
+}
+
+static ls_status load_images(const plan *p, int which, char *to) {
+    const ls__npy *a = &p->part[which].array;
+    ls__learned mine = learned_of(p, which);
+    ls_field field = image_field(p);
+    LS_TRY(read_values(p, &p->part[which], (uint8_t *)to));
+    if (a->type == 'f') LS_TRY(ls__learned_finite(&mine, (const float *)(const void *)to, 0, a->count));
+    return interleave(p, which, &field, to);
+}
+
 static ls_status load(plan *p, int which, char *to) {
     const part *q = &p->part[which];
     uint8_t *values;
-    if (which % 2 == 0) return read_values(p, q, (uint8_t *)to);
+    ls__learned learned = learned_of(p, LABELS);
+    ls_field target = ls__learned_field(&learned, p->planes[1]);
+    if (which % 2 == 0) return load_images(p, which, to);
     LS_TRY(ls_calloc(q->array.bytes + 1, 1, &values));
     ls_status status = read_values(p, q, values);
     if (status == LS_OK && p->targets) status = take_targets(p, which, values, to);
+    if (status == LS_OK && p->targets) status = interleave(p, which, &target, to);
     if (status == LS_OK && p->labels) status = take_rows(p, which, values, (uint8_t *)to);
     if (status == LS_OK && !p->targets && !p->labels)
         status = take_labels(p, q, values, (int32_t *)(void *)to, &p->most_class[which / 2]);
@@ -395,12 +462,12 @@ static int64_t room_of(const part *q, int which) {
 
 static ls__array_place place_of(const plan *p, int which, const char *memory) {
     const part *q = &p->part[which];
-    int floats = q->array.type == 'f';
     if (!q->placed) return (ls__array_place){.memory = memory};
     return (ls__array_place){.in = {p->path[q->file], p->bytes[q->file], p->changed[q->file]},
                              .at = q->at + q->array.header_bytes,
-                             .doubles = floats && q->array.width == 8,
-                             .finite = which % 2 && floats ? q->name : NULL};
+                             .doubles = is_wide(&q->array),
+                             .planes = p->planes[which % 2],
+                             .finite = q->array.type == 'f' ? q->name : NULL};
 }
 
 // Samples are read from a file, so that the fingerprint is not made of all of them: it is of what is in memory, and of an archive's own sums of the rest.
@@ -410,18 +477,16 @@ static void mix_version(const plan *p, int test, const ls_field *fields, const l
     for (int k = 1; k >= 0; k--) {
         int64_t bytes = count * ls_shape_count(fields[k].shape) * (int64_t)ls_dtype_size(fields[k].dtype);
         uint64_t told = (uint64_t)place[k].in.bytes ^ (uint64_t)p->part[2 * test + k].crc << 32;
+        if (p->planes[k]) told ^= 1;
         out->version = ls__hash_mix(out->version, place[k].memory ? ls__hash(place[k].memory, bytes) : told);
     }
 }
 
 static ls_status make_sources(const plan *p, char *const *to, ls_dataset *out) {
-    const ls__npy *a = &p->part[IMAGES].array;
     int32_t most = p->most_class[0] > p->most_class[1] ? p->most_class[0] : p->most_class[1];
-    ls_field fields[] = {{"image", LS_SHAPE(a->dim[1], a->dim[2], a->ndim == 4 ? a->dim[3] : 1),
-                          a->type == 'f' ? LS_DTYPE_F32 : LS_DTYPE_U8, 0},
-                         {"label", {0}, LS_DTYPE_I32, most + 1}};
+    ls_field fields[] = {image_field(p), {"label", {0}, LS_DTYPE_I32, most + 1}};
     ls__learned learned = learned_of(p, LABELS);
-    if (p->targets) fields[1] = ls__learned_field(&learned);
+    if (p->targets) fields[1] = ls__learned_field(&learned, p->planes[1]);
     if (p->labels) fields[1] = (ls_field){"label", LS_SHAPE(p->labels), LS_DTYPE_U8, 0};
     for (int test = 0; test < 2; test++) {
         char name[96];
@@ -445,7 +510,7 @@ static ls_status numpy_open(ls_data_host *host, const char *argument, ls_dataset
     void *block;
     char *to[ARRAYS];
     int64_t bytes = 0;
-    settings s = {NULL, NULL, NULL, NULL, NULL};
+    settings s = {.labels = NULL};
     ls_spec spec;
     LS_TRY(host->agree(host->self, ls_spec_read("numpy", argument, table, &s, &spec)));
     LS_TRY(host->agree(host->self, host->alloc(host->self, (int64_t)sizeof(plan), &block)));

@@ -25,7 +25,8 @@ static ls_status read_part(ls_listing *l, int64_t at, int *which, int64_t *lengt
         return ls_listing_damaged(l, at, at ? "no record begins here" : "it is no RecordIO file, by its first bytes");
     *which = (int)(little32(word + 4) >> 29);
     *length = little32(word + 4) & 0x1fffffff;
-    if (*which > END || *length > l->bytes - at - 8) return ls_listing_damaged(l, at, "a record longer than the file");
+    if (*which > END || (*length + 3) / 4 * 4 > l->bytes - at - 8)
+        return ls_listing_damaged(l, at, "a record longer than the file");
     return LS_OK;
 }
 

@@ -8,12 +8,13 @@
 #include "base/error.h"
 #include "data/containers.h"
 
-enum { BLOCK = 512, NAME_MOST = 4096 };
+enum { BLOCK = 512, NAME_MOST = 4096, MOST_END = 16 << 20 };
 
 // A file in the archive.
 typedef struct member {
     char name[NAME_MOST];
     int64_t at, bytes;
+    int elsewhere;  // 1: a link, or sparse: its bytes are not here
 } member;
 
 // What was found of the sample that is being read.
@@ -91,6 +92,19 @@ static ls_status take_more(ls_listing *l, const member *m, int type, char name[N
     return LS_OK;
 }
 
+// Behind the first empty block there is nothing but more of them, to fill a tape's record up. What else is there some
+// programs would read on, as archives behind one another, and others not.
+static ls_status check_end(ls_listing *l, int64_t at) {
+    unsigned char h[BLOCK];
+    if (l->bytes - at > MOST_END) return ls_listing_damaged(l, at, "it goes on behind its end");
+    if (l->bytes % BLOCK) return ls_listing_damaged(l, l->bytes, "it ends within a block");
+    for (; at < l->bytes; at += BLOCK) {
+        LS_TRY(ls_listing_read(l, at, BLOCK, h));
+        if (!is_empty(h)) return ls_listing_damaged(l, at, "it goes on behind its end, as two archives in one");
+    }
+    return LS_OK;
+}
+
 // The next file at or behind *at, which moves behind it. *found 0: there is none.
 static ls_status next_member(ls_listing *l, int64_t *at, member *out, int *found) {
     char name[NAME_MOST] = "";
@@ -99,7 +113,7 @@ static ls_status next_member(ls_listing *l, int64_t *at, member *out, int *found
     while (*at + BLOCK <= l->bytes) {
         unsigned char h[BLOCK];
         LS_TRY(ls_listing_read(l, *at, BLOCK, h));
-        if (is_empty(h)) return LS_OK;
+        if (is_empty(h)) return check_end(l, *at);
         if (*at == 0 && h[0] == 0x1f && h[1] == 0x8b)
             return LS_FAIL(LS_STATUS_UNSUPPORTED, "%s is compressed, so that no file can be read alone: gunzip it",
                            l->path);
@@ -110,7 +124,9 @@ static ls_status next_member(ls_listing *l, int64_t *at, member *out, int *found
         member m = {.at = *at + BLOCK, .bytes = read_number(h + 124, 12)};
         int is_more = type == 'L' || type == 'x';
         if (size >= 0 && !is_more) m.bytes = size;
-        if (m.bytes < 0 || m.bytes > l->bytes - m.at)
+        m.elsewhere = type == '1' || type == '2' || type == 'S';
+        if (type == '1' || type == '2') m.bytes = 0;  // of the file that it leads to
+        if (m.bytes < 0 || m.bytes > l->bytes - m.at || (m.bytes + BLOCK - 1) / BLOCK * BLOCK > l->bytes - m.at)
             return ls_listing_damaged(l, *at, "a file longer than the archive");
         *at = m.at + (m.bytes + BLOCK - 1) / BLOCK * BLOCK;
         if (is_more) {
@@ -118,7 +134,7 @@ static ls_status next_member(ls_listing *l, int64_t *at, member *out, int *found
             continue;
         }
         if (!name[0]) take_name(h, name);
-        if (type == '0' || type == 0 || type == '7') {
+        if (type == '0' || type == 0 || type == '7' || m.elsewhere) {
             *out = m;
             memcpy(out->name, name, sizeof name);
             *found = 1;
@@ -127,8 +143,8 @@ static ls_status next_member(ls_listing *l, int64_t *at, member *out, int *found
         name[0] = 0;
         size = -1;
     }
-    if (*at >= l->bytes) return LS_OK;
-    return ls_listing_damaged(l, *at, *at ? "it ends in a header" : "it is no tar archive");
+    return ls_listing_damaged(
+        l, *at, *at ? "it ends without the empty blocks that are an archive's end" : "it is no tar archive");
 }
 
 // --- samples ---------------------------------------------------------------------------------------------------------
@@ -170,11 +186,24 @@ static ls_status take_member(ls_listing *l, const member *m, sample *s) {
         *s = (sample){.at = m->at};
         memcpy(s->base, m->name, length);
     }
-    if (is_image(l, dot + 1)) {
+    int image = is_image(l, dot + 1),
+        label = !image && strcmp(dot + 1, l->settings->label ? l->settings->label : "cls") == 0;
+    if ((image && s->has_image) || (label && s->has_label))
+        return LS_FAIL(
+            LS_STATUS_BAD_DATA,
+            "%s: the sample %s has a second %s, %s at byte %lld: leave one out (image=ENDING and label=ENDING "
+            "say which is meant)",
+            l->path, s->base, image ? "image" : "class", m->name, (long long)m->at);
+    if ((image || label) && m->elsewhere)
+        return LS_FAIL(LS_STATUS_UNSUPPORTED,
+                       "%s: %s at byte %lld is a link, or sparse: make the archive by tar --dereference "
+                       "--hard-dereference",
+                       l->path, m->name, (long long)m->at);
+    if (image) {
         s->has_image = 1;
         s->image_at = m->at;
         s->image_bytes = m->bytes;
-    } else if (strcmp(dot + 1, l->settings->label ? l->settings->label : "cls") == 0) {
+    } else if (label) {
         LS_TRY(read_class(l, m, &s->label));
         s->has_label = 1;
     }

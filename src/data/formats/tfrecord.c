@@ -85,25 +85,43 @@ static int rank_of(const char *name, const char *asked, const char *const *usual
     return -1;
 }
 
-// The first number of an Int64List, packed or not.
-static ls_status read_label(ls_listing *l, span feature, int64_t *label, int *found) {
+static ls_status several(const ls_listing *l, int64_t at, const char *name, const char *what) {
+    return LS_FAIL(LS_STATUS_BAD_DATA, "%s: the record at byte %lld has several values in \"%s\": %s", l->path,
+                   (long long)at, name, what);
+}
+
+// The number of an Int64List, packed or not.
+static ls_status read_label(ls_listing *l, const char *name, span feature, int64_t *label, int *found) {
     span list, value;
-    int field, type;
-    uint64_t number;
-    LS_TRY(find_field(l, feature, 3, &list, found));
-    if (!*found) return LS_OK;
-    LS_TRY(next_field(l, &list, &field, &type, &value));
-    *found = field == 1 && (type == BYTES || type == VARINT) && value.at < value.end;
-    if (!*found) return LS_OK;
-    LS_TRY(read_varint(l, &value, &number));
-    *label = (int64_t)number;
+    int there;
+    LS_TRY(find_field(l, feature, 3, &list, &there));
+    *found = 0;
+    while (there) {
+        int field, type;
+        LS_TRY(next_field(l, &list, &field, &type, &value));
+        if (!field) return LS_OK;
+        if (field != 1 || (type != BYTES && type != VARINT)) continue;
+        while (value.at < value.end) {
+            uint64_t number;
+            if ((*found)++)
+                return several(l, feature.at, name,
+                               "a class is one; labels=NAME is for several, 1 or 0 for each, and where each sample has "
+                               "one of these, write its number");
+            LS_TRY(read_varint(l, &value, &number));
+            *label = (int64_t)number;
+            if (type == VARINT) break;  // its own value alone
+        }
+    }
     return LS_OK;
 }
 
-static ls_status read_image(ls_listing *l, span feature, span *image, int *found) {
-    span list;
+static ls_status read_image(ls_listing *l, const char *name, span feature, span *image, int *found) {
+    span list, next;
+    int more = 0;
     LS_TRY(find_field(l, feature, 1, &list, found));
-    return *found ? find_field(l, list, 1, image, found) : LS_OK;
+    if (*found) LS_TRY(find_field(l, list, 1, image, found));
+    if (*found) LS_TRY(find_field(l, (span){image->end, list.end}, 1, &next, &more));
+    return more ? several(l, feature.at, name, "a sample has one image; write each into a record") : LS_OK;
 }
 
 // One entry of the map.
@@ -119,16 +137,18 @@ static ls_status read_feature(ls_listing *l, span entry, example *out) {
     const char *labels = l->settings->labels;
     int image = rank_of(name, l->settings->image, image_names);
     int label = rank_of(name, labels ? labels : l->settings->label, label_names);
+    if (found && ((image >= 0 && image == out->image_rank) || (label >= 0 && label == out->label_rank)))
+        return several(l, entry.at, name, "it is there twice");
     if (found && image >= 0 && image < out->image_rank) {
         span bytes;
-        LS_TRY(read_image(l, value, &bytes, &found));
+        LS_TRY(read_image(l, name, value, &bytes, &found));
         if (found) out->image = bytes, out->image_rank = image;
     } else if (found && labels && label >= 0) {
         out->labels = value;
         out->label_rank = label;
     } else if (found && label >= 0 && label < out->label_rank) {
-        int64_t number;
-        LS_TRY(read_label(l, value, &number, &found));
+        int64_t number = 0;
+        LS_TRY(read_label(l, name, value, &number, &found));
         if (found) out->label = number, out->label_rank = label;
     }
     return LS_OK;
