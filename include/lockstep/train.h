@@ -34,9 +34,11 @@ typedef struct ls_trainer ls_trainer;
 
 // How to train. ls_train_config_init sets every field to its default; then set what is to differ.
 typedef struct ls_train_config {
-    int epochs;             // default 5
-    int64_t batch_size;     // GLOBAL batch: samples per step over all workers together; default 128
-    int64_t micro_batch;    // samples per micro-batch; 0: a fixed function of batch_size (ls_micro_batch_default)
+    int epochs;          // default 5
+    int64_t batch_size;  // GLOBAL batch: samples per step over all workers together; default 128
+    // Samples per micro-batch, at most batch_size; where it does not divide that, the last micro-batch of a step is shorter. 0: a fixed
+    // function of batch_size (ls_micro_batch_default).
+    int64_t micro_batch;
     const char *precision;  // "fp32", "bf16", "fp16" (on the device "cpu" with AVX512-FP16 and oneDNN 3)
     const char *device;     // "cpu", "ref"
     // The instruction set that the device "cpu" keeps to, for the same bits on processors that have more: "avx2", "avx512", "avx512-bf16", "amx", with oneDNN 3 "avx512-fp16" and "amx-fp16".
@@ -226,7 +228,8 @@ ls_status ls_train_prepare_sample(const ls_train_config *config, const ls_image 
 void ls_train_draw_noise(const ls_train_config *config, int64_t sample, int64_t count, float *out);
 
 // The micro-batch for a global batch when none is asked for: a function of the batch alone, so that the same command
-// gives the same bits on any machine. Not collective.
+// gives the same bits on any machine. Below 16: the whole batch. From 16 on: 16 to 128 samples, of the batch's divisors the
+// largest that gives eight micro-batches, else the smallest. Where it has no such divisor, the last micro-batch is shorter, by half at most. Not collective.
 int64_t ls_micro_batch_default(int64_t batch_size);
 
 // The members of ls_phase_seconds, for those that go over all of them.
@@ -309,7 +312,9 @@ typedef struct ls_train_result {
     int cores_per_worker;         // the least that a worker has of its own; 0: fewer cores than workers
     int idle_cores;               // of them without work
     char cores_advice[240];       // what would give those work; "": they are few
-    int oversubscribed;           // 1: some worker has fewer cores than threads
+    char
+        normalization_advice[240];  // a layer of batch normalization that sees too few samples at a time; "": none does
+    int oversubscribed;             // 1: some worker has fewer cores than threads
     char device_description[256], comm_description[256];
     double loss_scale;       // for the step that would come next; 1: none
     int loss_scale_dynamic;  // 1: it changes with the gradients

@@ -141,7 +141,7 @@ static ls_train_config config_of(const evaluation *e) {
     c.limit_test = e->set.limit ? e->set.limit : on_training(e) ? from->limit_train : from->limit_test;
     c.micro_batch = from->micro_batch > 0 ? from->micro_batch : ls_micro_batch_default(from->batch_size);
     // As many as there are to train with, or more, so that each replica has some: evaluation does not see how many.
-    int64_t pieces = from->batch_size / c.micro_batch;
+    int64_t pieces = (from->batch_size + c.micro_batch - 1) / c.micro_batch;
     int64_t lanes = (int64_t)ls_context_size(e->cli->context) * (from->replicas > 0 ? from->replicas : 1);
     c.batch_size = c.micro_batch * (pieces > lanes ? pieces : lanes);
     return c;

@@ -69,7 +69,8 @@ static const ls_option table[] = {
     {"micro-batch", LS_OPTION_COUNT, AT(micro_batch), .metavar = "M", .min = 1, .max = LS_MAX_BATCH, TRAINING,
      .initial = "a fixed function of the batch size",
      .help =
-         "samples per micro-batch, the piece of a batch that one replica computes at a time; divides the batch size"},
+         "samples per micro-batch, the piece of a batch that one replica computes at a time; where it does not divide "
+         "the batch, the last one is shorter. Batch normalization normalizes over a micro-batch"},
     {"seed", LS_OPTION_SEED, AT(seed), .metavar = "N", TRAINING,
      .help = "what everything random is drawn from: initial weights, order of samples, augmentation, dropout"},
     {"shuffle", LS_OPTION_FLAG, AT(shuffle), TRAINING, .help = "keep the order of the samples in every epoch"},

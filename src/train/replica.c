@@ -307,6 +307,11 @@ static void slow_down(const ls_trainer *t, double start) {
     while (nanosleep(&left, &left) != 0 && errno == EINTR) continue;
 }
 
+static ls_plan_kind train_kind(const ls_trainer *t, const ls_step_info *info, int64_t samples) {
+    if (samples == t->train_shape.micro_batch) return LS_PLAN_KIND_TRAIN;
+    return info->samples == t->train_shape.batch ? LS_PLAN_KIND_TRAIN_REST : LS_PLAN_KIND_TRAIN_TAIL;
+}
+
 // Forward and backward of one micro-batch, the lane's last of the step or not, into the gradient memory the strategy gives.
 static ls_status train_micro_batch(ls_replica *r, const ls_step_info *info, int64_t v, int last, double *row) {
     ls_trainer *t = r->trainer;
@@ -317,7 +322,7 @@ static ls_status train_micro_batch(ls_replica *r, const ls_step_info *info, int6
     lap(r, &r->phases.load, LS_SPAN_LOAD);
     double start = r->since, waited = r->phases.exchange;
     begins(r, LS_FLIGHT_FORWARD);
-    ls_plan *plan = r->plan[batch->count == t->train_shape.micro_batch ? LS_PLAN_KIND_TRAIN : LS_PLAN_KIND_TRAIN_TAIL];
+    ls_plan *plan = r->plan[train_kind(t, info, batch->count)];
     ls_status status = feed(r, batch, &in);
     if (status == LS_OK) status = ls_plan_forward(plan, r->queue, &in.all, r->home ? NULL : await_weights, r);
     if (status == LS_OK) status = take_measures(r, plan, batch->count, row);
@@ -410,7 +415,7 @@ static ls_status evaluate_micro_batch(ls_replica *r, int64_t first, double *row)
     LS_TRY(ls_loader_get(r->eval_loader, &batch, NULL));
     double start = ls_clock();
     ls_plan *plan =
-        r->plan[batch->count == t->eval_shape.micro_batch ? LS_PLAN_KIND_EVALUATE : LS_PLAN_KIND_EVALUATE_TAIL];
+        r->plan[batch->count == t->eval_shape.micro_batch ? LS_PLAN_KIND_EVALUATE : LS_PLAN_KIND_EVALUATE_REST];
     ls_status status = feed(r, batch, &in);
     if (status == LS_OK) status = ls_plan_forward(plan, r->queue, &in.all, NULL, NULL);
     if (status == LS_OK) status = take_measures(r, plan, batch->count, row);
