@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "base/output.h"
 #include "base/text.h"
@@ -289,7 +290,9 @@ static ls_status write_json(const evaluation *e, FILE *out) {
                           cli_json_text(e->trained.data), "split", e->set.split, "samples", (json_int_t)e->samples,
                           "loss", cli_json_number(e->loss), "accuracy", cli_json_number(e->accuracy));
     if (o) e->kind->json(e, o);
-    int failed = !o || json_dumpf(o, out, JSON_INDENT(1) | JSON_REAL_PRECISION(17)) != 0 || fputc('\n', out) == EOF;
+    char *text = o ? ls_json_shorten(json_dumps(o, JSON_INDENT(1) | JSON_REAL_PRECISION(17))) : NULL;
+    int failed = !text || fprintf(out, "%s\n", text) < 0;
+    free(text);
     json_decref(o);
     return failed ? LS_FAIL(LS_STATUS_IO, "cannot write the evaluation as JSON: %s", strerror(errno)) : LS_OK;
 }

@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/input.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "base/output.h"
 
@@ -360,7 +361,7 @@ static char *dump(const ls_record_info *info) {
     add_layers(o, info);
     add_checkpoints(o, info);
     add_environment(o, info);
-    char *json = json_dumps(o, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
+    char *json = ls_json_shorten(json_dumps(o, JSON_INDENT(2) | JSON_REAL_PRECISION(17)));
     json_decref(o);
     return json;
 }
