@@ -188,7 +188,8 @@ static void update(const setting *s, ls_segment segment, float *w, float *g, flo
         for (int i = 0; i < n; i++) w[i] = segment.momentum * w[i] + (1 - segment.momentum) * g[i];
         return;
     }
-    if (!segment.kernel) params.weight_decay = 0;
+    if (!segment.kernel) params.weight_decay = params.l2 = 0;
+    for (int64_t i = 0; i < n && params.l2 > 0; i++) g[i] += (float)params.l2 * w[i];
     if (s->optimizer->direction) {
         float *direction;
         CHECK_OK(s->comm, ls_memory_alloc(n * 4, &direction));
@@ -635,7 +636,8 @@ static void test_hosts(ls_comm *comm, ls_device *device, int many, float *expect
                      .clip_norm = cases[i].clip_norm,
                      .skips = cases[i].skips,
                      .compress = cases[i].compress};
-        s.params = (ls_optimizer_params){-1, cases[i].momentum, -1, -1, -1, 0.01, cases[i].momentum > 0, -1};
+        s.params =
+            (ls_optimizer_params){-1, cases[i].momentum, -1, -1, -1, 0.01, cases[i].momentum > 0, -1, i % 2 ? 0.03 : 0};
         CHECK_OK(comm, ls_optimizer_find(cases[i].optimizer, &s.optimizer));
         CHECK_OK(comm, ls_optimizer_resolve(s.optimizer, &s.params));
         CHECK_OK(comm, ls_memory_alloc(s.micro_batches * s.length * 4, &s.residuals));

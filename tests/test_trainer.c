@@ -259,6 +259,27 @@ static void seeds_and_recipes_change_the_bits(void **state) {
     assert_string_equal(kernels.weights_digest, train(f, &c).weights_digest);
     c.decay_biases = 1;
     assert_string_not_equal(kernels.weights_digest, train(f, &c).weights_digest);
+    // Coupled decay: the same for any number of replicas, kernels alone or all, and no part of the loss.
+    const char *const optimizers[] = {"adam", "sgd", "lamb"};
+    for (int i = 0; i < 3; i++) {
+        c = small(), c.optimizer = optimizers[i], c.clip_norm = i ? 0.5 : 0;
+        ls_train_result none = train(f, &c);
+        c.l2 = 0.05;
+        ls_train_result all = train(f, &c);
+        assert_true(all.l2 == 0.05 && all.weight_decay == 0 && none.l2 == 0);
+        assert_string_equal(all.weight_decay_form, i < 2 ? "decoupled" : "as in LAMB");
+        c.decay_biases = 0;
+        ls_train_result kernels_only = train(f, &c);
+        assert_string_not_equal(none.weights_digest, all.weights_digest);
+        assert_string_not_equal(none.weights_digest, kernels_only.weights_digest);
+        assert_string_not_equal(all.weights_digest, kernels_only.weights_digest);
+        c.replicas = 3, c.strategy = "reduce-broadcast";
+        assert_string_equal(kernels_only.weights_digest, train(f, &c).weights_digest);
+        c.lr = 0;
+        double with = train(f, &c).train_loss;
+        c.l2 = 0;
+        assert_true(with == train(f, &c).train_loss);
+    }
     c = small(), c.clip_norm = 0.5;
     ls_train_result clipped = train(f, &c);
     assert_string_not_equal(first.weights_digest, clipped.weights_digest);

@@ -143,12 +143,20 @@ typedef struct ls_train_config {
     // for them. 0 (the default): they measure. Has no option.
     int weights_follow;
 
-    const char *optimizer;                                 // "adam", "adamw", "sgd", "lars", "lamb"
-    double lr;                                             // < 0: the optimizer's default
-    double momentum, beta1, beta2, epsilon, weight_decay;  // < 0: the optimizer's default
+    const char *optimizer;                   // "adam", "adamw", "sgd", "lars", "lamb"
+    double lr;                               // < 0: the optimizer's default
+    double momentum, beta1, beta2, epsilon;  // < 0: the optimizer's default
+    // Decoupled from the gradient in sgd, adam and adamw: weights shrink by weight_decay times the rate, as in AdamW and by weight_decay of
+    // Keras's optimizers. In lars it is added to the gradient behind its norm, in lamb to the direction, as in their papers. < 0: the
+    // optimizer's default.
+    double weight_decay;
+    // Coupled decay: l2 times the weights is added to the mean gradient, behind clipping and before the optimizer's momentum, moments and
+    // norms: the gradient of l2 / 2 |weights|^2, which is not part of the losses that are reported. It is weight_decay of PyTorch's SGD
+    // and Adam and of Caffe, and twice the factor of Keras's regularizers.L2. 0 (the default): none.
+    double l2;
     int nesterov;
     double trust_coefficient;  // of lars; < 0: its default
-    int decay_biases;  // 1 (the default): weight decay shrinks all weights, as in Keras; 0: kernels only, neither biases nor batch norm
+    int decay_biases;  // 1 (the default): weight decay and l2 are of all weights; 0: of kernels only, neither of biases nor of batch norm
     double
         clip_norm;  // a mean gradient whose norm over all parameters is larger is scaled down to it; 0 (default): none
     // Beside the weights slow ones are kept, which every `lookahead` steps go a part of the way to them, and they become those; 0 (the default):
@@ -316,8 +324,10 @@ typedef struct ls_train_result {
         normalization_advice[240];  // a layer of batch normalization that sees too few samples at a time; "": none does
     int oversubscribed;             // 1: some worker has fewer cores than threads
     char device_description[256], comm_description[256];
-    double loss_scale;       // for the step that would come next; 1: none
-    int loss_scale_dynamic;  // 1: it changes with the gradients
+    double weight_decay, l2;        // as they are gone by
+    const char *weight_decay_form;  // what weight_decay is: "decoupled", "as in LARS", "as in LAMB"
+    double loss_scale;              // for the step that would come next; 1: none
+    int loss_scale_dynamic;         // 1: it changes with the gradients
 } ls_train_result;
 
 // --- a trainer -------------------------------------------------------------------------------------------------------

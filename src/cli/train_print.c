@@ -58,8 +58,14 @@ static void print_recipe(const cli_train_run *r) {
     if (c->warmup_epochs > 0)
         snprintf(warmup, sizeof warmup, ", warm-up of %g epoch%s", c->warmup_epochs, c->warmup_epochs == 1 ? "" : "s");
     int constant = strcmp(c->schedule, "constant") == 0;
-    cli_say("%s, learning rate %.4g%s%s%s%s", c->optimizer, rate * scale, scaled, warmup, constant ? "" : ", ",
-            constant ? "" : c->schedule);
+    char decay[128] = "";
+    size_t n = 0;
+    if (r->result.weight_decay > 0)
+        ls_text_add(decay, sizeof decay, &n, ", weight decay %g (%s)", r->result.weight_decay,
+                    r->result.weight_decay_form);
+    if (r->result.l2 > 0) ls_text_add(decay, sizeof decay, &n, ", L2 %g (coupled)", r->result.l2);
+    cli_say("%s, learning rate %.4g%s%s%s%s%s", c->optimizer, rate * scale, scaled, warmup, constant ? "" : ", ",
+            constant ? "" : c->schedule, decay);
 }
 
 static void print_tuned(const ls_train_result *t) {

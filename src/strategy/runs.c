@@ -18,15 +18,18 @@ static ls_run make_run(const ls_strategy_config *config, const ls_segment *segme
                   .rate = segment->rate > 0 ? segment->rate : 1,
                   .params = config->params};
     run.adapts = config->optimizer->layerwise && segment->kernel && !segment->statistic && !segment->frozen;
-    if (segment->decay_scale > 0) run.params.weight_decay *= segment->decay_scale;
-    if (segment->decay_scale < 0 || (config->decay_kernels_only && !segment->kernel)) run.params.weight_decay = 0;
+    if (segment->decay_scale > 0)
+        run.params.weight_decay *= segment->decay_scale, run.params.l2 *= segment->decay_scale;
+    if (segment->decay_scale < 0 || (config->decay_kernels_only && !segment->kernel))
+        run.params.weight_decay = run.params.l2 = 0;
     return run;
 }
 
 static int updated_alike(const ls_run *a, const ls_run *b) {
     if (a->frozen || b->frozen) return a->frozen && b->frozen;
     if (a->statistic || b->statistic) return a->statistic && b->statistic && a->momentum == b->momentum;
-    return !a->adapts && !b->adapts && a->params.weight_decay == b->params.weight_decay && a->rate == b->rate;
+    return !a->adapts && !b->adapts && a->params.weight_decay == b->params.weight_decay &&
+           a->params.l2 == b->params.l2 && a->rate == b->rate;
 }
 
 // Neighbours that are updated alike become one run, so that update loops are long and a vector without options is one run.
@@ -143,6 +146,20 @@ static ls_status follow(const ls_lane_step *step, const ls_span *x, int64_t n) {
     ls_span both[] = {x[LS_UPDATE_W], x[LS_UPDATE_SLOW]};
     ls_lookahead_call(step->info->slow_keeps, &call);
     return ls_apply(step->queue, &call, both, 2, n);
+}
+
+ls_status ls__add_l2(ls_lane_step *step, int64_t at, int64_t n, ls_span g, ls_span out) {
+    const ls_strategy *s = step->strategy;
+    int64_t begin = at, end = at + n;
+    for (const ls_run *run = ls__run_at(s, at); at < end; run++) {
+        int64_t next = ls__run_end(run, end), from = (at - begin) * 4;
+        ls_span x[] = {ls_span_at(s->weights.device, at * 4), ls_span_at(g, from), ls_span_at(out, from)};
+        ls_formula_call call;
+        ls_l2_call(run->statistic ? 0 : run->params.l2, &call);
+        LS_TRY(ls_apply(step->queue, &call, x, LS_L2_SPANS, next - at));
+        at = next;
+    }
+    return LS_OK;
 }
 
 ls_status ls__direct(ls_lane_step *step, const ls_update_block *block) {

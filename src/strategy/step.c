@@ -44,7 +44,7 @@ static ls_status known_mean(ls_lane_step *step, ls_slice slice, int64_t at, int6
 }
 
 // The mean gradient of the block from `at` on, clipped.
-static ls_status read_block(ls_lane_step *step, ls_slice slice, int64_t at, int64_t n, ls_span *g) {
+static ls_status read_clipped(ls_lane_step *step, ls_slice slice, int64_t at, int64_t n, ls_span *g) {
     const ls_strategy *s = step->strategy;
     ls_span first = ls__block(step, 0);
     *g = first;
@@ -54,6 +54,15 @@ static ls_status read_block(ls_lane_step *step, ls_slice slice, int64_t at, int6
     LS_TRY(ls__clip(step, at, n, *g, first));
     *g = first;
     return LS_OK;
+}
+
+// The same with the gradient of the L2 penalty, which clipping has no part in.
+static ls_status read_block(ls_lane_step *step, ls_slice slice, int64_t at, int64_t n, ls_span *g) {
+    LS_TRY(read_clipped(step, slice, at, n, g));
+    if (!(step->strategy->config.params.l2 > 0)) return LS_OK;
+    ls_span mean = *g;
+    *g = ls__block(step, 0);
+    return ls__add_l2(step, at, n, mean, *g);
 }
 
 static ls_update_block block_update(const ls_lane_step *step, ls_slice slice, int64_t at, int64_t n, ls_span g) {

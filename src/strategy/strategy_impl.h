@@ -343,6 +343,8 @@ typedef struct ls_update_block {
     int64_t offset, n;
     ls_span x[LS_UPDATE_SPANS];
 } ls_update_block;
+// A block of the mean gradient with the L2 penalty's, into out, which may be g.
+ls_status ls__add_l2(ls_lane_step *step, int64_t at, int64_t n, ls_span g, ls_span out);
 // What a layer-wise optimizer measures and applies: its direction.
 ls_status ls__direct(ls_lane_step *step, const ls_update_block *block);
 // Updates the elements, each as its run wants it.

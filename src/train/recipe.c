@@ -71,8 +71,8 @@ int64_t ls_micro_batch_default(int64_t batch) {
 }
 
 static ls_optimizer_params params_of(const ls_train_config *c) {
-    return (ls_optimizer_params){c->lr,      c->momentum,     c->beta1,    c->beta2,
-                                 c->epsilon, c->weight_decay, c->nesterov, c->trust_coefficient};
+    return (ls_optimizer_params){c->lr,       c->momentum,          c->beta1, c->beta2, c->epsilon, c->weight_decay,
+                                 c->nesterov, c->trust_coefficient, c->l2};
 }
 
 ls_status ls_train_base_rate(const ls_train_config *c, double *out) {
