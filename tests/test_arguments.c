@@ -189,7 +189,7 @@ static void trainers(void **state) {
     float values[12];
     ls_train_config_init(NULL);
     ls_train_config_init(&config);
-    config.batch_size = 4, config.epochs = 1, config.replicas = 1;
+    config.batch_size = 4, config.micro_batch = 2, config.epochs = 1, config.replicas = 1;
     OK(ls_context_create_alone(&context));
     ls_dataset *d = dataset(context);
     assert_non_null(ls_train_options());

@@ -23,6 +23,7 @@ static void says(const char *words) {
 #define PARAMETERS 4
 #define STEPS      4
 #define MOST       9000
+#define L2         0.03
 static const int64_t sizes[PARAMETERS] = {1, 1000, 64, MOST};
 
 // Gradients and weights of many sizes, so that a sum in another order has other bits.
@@ -66,7 +67,7 @@ static void tree(int step, int64_t v, int64_t first, int level, int p, float *ou
 // One process, one parameter, its sum and its update.
 static void serial(const setting *s, int p, float *w) {
     const ls_optimizer *optimizer = NULL;
-    ls_optimizer_params params = {0.1, s->momentum, -1, -1, -1, -1, 0, -1};
+    ls_optimizer_params params = {0.1, s->momentum, -1, -1, -1, -1, 0, -1, s->momentum > 0 ? L2 : 0};
     float *g, *state[2];
     int64_t room = ls_round_up(sizes[p], 64) * 4;
     CHECK_OK(world, ls_memory_alloc(room, &g));
@@ -86,6 +87,7 @@ static void serial(const setting *s, int p, float *w) {
             memcpy(w, g, (size_t)sizes[p] * 4);
             continue;
         }
+        for (int64_t i = 0; i < sizes[p] && params.l2 > 0; i++) g[i] += (float)params.l2 * w[i];
         ls_update u = {.lr = step == 2 ? 0.05 : 0.1, .step = step};
         ls_formula_call call;
         optimizer->update(&params, &u, &call);
@@ -110,7 +112,7 @@ static ls_exchange_config config_of(const setting *s, ls_exchange_parameter para
     c.optimizer = s->optimizer, c.strategy = s->strategy;
     c.bucket_size = s->bucket_size;
     if (strcmp(s->optimizer, "none") != 0) c.lr = 0.1;
-    if (s->momentum > 0) c.momentum = s->momentum;
+    if (s->momentum > 0) c.momentum = s->momentum, c.l2 = L2;
     if (!strcmp(s->strategy, "parameter-server") && world->size > 1) c.servers = 1;
     return c;
 }

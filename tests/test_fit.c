@@ -1,4 +1,5 @@
-// How a training goes, in one process: callbacks that stop it or fail, going on where it was left, loops of a program's own, validation.
+// How a training goes, in one process: callbacks that stop it or fail, going on where it was left, loops of a program's own, validation, how a
+// batch is cut.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -291,12 +292,96 @@ static void validation_follows_every_epoch(void **state) {
     ls_trainer_destroy(&t);
 }
 
+static void the_default_micro_batch_is_a_function_of_the_batch(void **state) {
+    static const int64_t expected[][2] = {{128, 16}, {256, 32},   {512, 64},       {1024, 128}, {2048, 128},
+                                          {64, 16},  {32, 16},    {16, 16},        {8, 8},      {1, 1},
+                                          {100, 20}, {127, 127},  {1000, 125},     {15, 15},    {131, 17},
+                                          {502, 66}, {1009, 128}, {100000007, 127}};
+    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
+        assert_int_equal(ls_micro_batch_default(expected[i][0]), expected[i][1]);
+    // None is small, so that batch normalization has samples, and where one is shorter there are eight.
+    for (int64_t b = 1; b < 3000000; b += b < 3000 ? 1 : 997) {
+        int64_t m = ls_micro_batch_default(b), rest = b % m;
+        if (m < (b < 16 ? b : 16) || m > 128 || (rest && rest < m / 2) || (rest && b / m < 7))
+            fail_msg("a batch of %lld in micro-batches of %lld", (long long)b, (long long)m);
+    }
+}
+
+// A micro-batch that does not divide the batch: the last of each step is shorter, and so may that of the epoch be, on another
+// replica. A whole batch in one micro-batch has the same loss, so the samples weigh the same.
+static void a_step_may_end_with_a_shorter_micro_batch(void **state) {
+    fixture *f = *state;
+    static const int counts[] = {131 * 4, 131 * 4 + 52, 131 * 4 + 12, 131 * 4 + 40, 100};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        ls_train_config c = small();
+        c.batch_size = 131, c.limit_train = counts[i], c.limit_test = counts[i], c.replicas = 1;
+        ls_train_result one = train(f, &c);
+        assert_int_equal(one.micro_batch, 17);
+        for (c.replicas = 2; c.replicas <= 5; c.replicas++) {
+            ls_train_result more = train(f, &c);
+            assert_string_equal(one.weights_digest, more.weights_digest);
+            assert_true(one.train_loss == more.train_loss && one.test_loss == more.test_loss);
+        }
+        c.micro_batch = 131, c.replicas = 1;
+        assert_true(fabs(train(f, &c).train_loss - one.train_loss) < 1e-5);
+    }
+}
+
+// Batch normalization that sees one value, or few, is told of; that of images has a value for each of their pixels.
+static void too_few_samples_to_normalize_over_are_told_of(void **state) {
+    fixture *f = *state;
+    static const struct {
+        int64_t batch, micro_batch, count;
+        int dense;
+        const char *words;
+    } cases[] = {{64, 0, 640, 1, ""},
+                 {8, 0, 640, 1, ""},
+                 {64, 4, 640, 0, ""},
+                 {64, 1, 640, 0, "layer bn: batch normalization over the 144 values of a micro-batch of 1 sample"},
+                 {64, 1, 640, 1, "layer bn: batch normalization over the 1 value of a micro-batch of 1 sample"},
+                 {64, 21, 640, 1, "layer bn: batch normalization over the 1 value of a micro-batch of 1 sample"},
+                 {4, 0, 640, 1, "layer bn: batch normalization over the 4 values of a micro-batch of 4 samples"},
+                 {64, 0, 641, 0, ""},
+                 {64, 0, 641, 1, "layer bn: batch normalization over 1 value in the last step of an epoch"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        ls_graph *g;
+        OK(ls_graph_create("few", LS_SHAPE(28, 28, 1), &g));
+        ls_value x =
+            ls_conv2d(g, ls_graph_input(g), &(ls_conv2d_attrs){.filters = 2, .kernel = {5, 5}, .strides = {2, 2}});
+        if (cases[i].dense) x = ls_dense(g, ls_flatten(g, x, NULL), &(ls_dense_attrs){.units = 4});
+        x = ls_batch_norm(g, x, &(ls_batch_norm_attrs){.name = "bn"});
+        if (!cases[i].dense) x = ls_flatten(g, x, NULL);
+        OK(ls_graph_finish(g, ls_dense(g, x, &(ls_dense_attrs){.name = "head", .units = 10})));
+        ls_train_config c = small();
+        c.batch_size = cases[i].batch, c.micro_batch = cases[i].micro_batch, c.limit_train = cases[i].count;
+        for (int frozen = 0; frozen < 2; frozen++) {
+            ls_trainer *t;
+            ls_train_result r;
+            if (frozen) OK(ls_graph_freeze(g, "[!h]*", 1, NULL));
+            OK(ls_trainer_create(f->context, g, f->dataset, &c, &t));
+            OK(ls_trainer_result(t, &r));
+            const char *words = frozen ? "" : cases[i].words;
+            if (strncmp(r.normalization_advice, words, strlen(words)) != 0 || (!words[0] && r.normalization_advice[0]))
+                fail_msg("case %zu: \"%s\", not \"%s\"", i, r.normalization_advice, words);
+            ls_trainer_destroy(&t);
+        }
+        ls_graph_destroy(&g);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_callback_can_stop_training),         cmocka_unit_test(a_remainder_can_be_dropped),
-        cmocka_unit_test(a_callback_that_does_not_say_why),     cmocka_unit_test(a_step_after_a_failure_names_it),
-        cmocka_unit_test(a_loop_stops_when_it_no_longer_gains), cmocka_unit_test(an_auto_encoder_is_its_own_target),
-        cmocka_unit_test(training_goes_on_where_it_was_left),   cmocka_unit_test(a_program_has_its_own_loop),
+        cmocka_unit_test(the_default_micro_batch_is_a_function_of_the_batch),
+        cmocka_unit_test(a_step_may_end_with_a_shorter_micro_batch),
+        cmocka_unit_test(too_few_samples_to_normalize_over_are_told_of),
+        cmocka_unit_test(a_callback_can_stop_training),
+        cmocka_unit_test(a_remainder_can_be_dropped),
+        cmocka_unit_test(a_callback_that_does_not_say_why),
+        cmocka_unit_test(a_step_after_a_failure_names_it),
+        cmocka_unit_test(a_loop_stops_when_it_no_longer_gains),
+        cmocka_unit_test(an_auto_encoder_is_its_own_target),
+        cmocka_unit_test(training_goes_on_where_it_was_left),
+        cmocka_unit_test(a_program_has_its_own_loop),
         cmocka_unit_test(validation_follows_every_epoch),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

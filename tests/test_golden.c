@@ -187,7 +187,7 @@ static void step_matches_pytorch(void **state) {
 static void train(network *net, const char *name, double allowed) {
     const json_t *recipe = member(golden, name), *losses = member(recipe, "losses");
     const ls_optimizer *optimizer;
-    ls_optimizer_params params = {-1, -1, -1, -1, -1, -1, 0, -1};
+    ls_optimizer_params params = {-1, -1, -1, -1, -1, -1, 0, -1, 0};
     params.lr = number(recipe, "lr");
     if (strcmp(name, "adam") == 0) {
         params.beta1 = number(recipe, "beta1");

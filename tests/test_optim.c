@@ -26,7 +26,7 @@ static const ls_optimizer *find(const char *name) {
     return optimizer;
 }
 
-static const ls_optimizer_params all_default = {-1, -1, -1, -1, -1, -1, -1, -1};
+static const ls_optimizer_params all_default = {-1, -1, -1, -1, -1, -1, -1, -1, 0};
 
 static float *vector(void) {
     float *x;
@@ -42,7 +42,15 @@ static double norm(const float *x) {
 
 // One update of the whole vector, as one parameter, in slices of `slice` elements.
 static void update(const ls_optimizer *optimizer, const ls_optimizer_params *params, host_update u, int64_t slice) {
-    float *direction = vector();
+    float *direction = vector(), *coupled = vector();
+    if (params->l2 > 0) {
+        ls_formula_call call;
+        ls_l2_call(params->l2, &call);
+        for (int64_t at = 0; at < N; at += slice)
+            call.formula->host(call.arguments, N - at < slice ? N - at : slice,
+                               (float *[]){u.w + at, (float *)u.g + at, coupled + at});
+        u.g = coupled;
+    }
     host_update part = u;
     if (optimizer->layerwise) {
         for (int64_t at = 0; at < N && optimizer->direction; at += slice) {
@@ -59,21 +67,28 @@ static void update(const ls_optimizer *optimizer, const ls_optimizer_params *par
         host_step(optimizer, params, &part);
     }
     ls_memory_free(direction);
+    ls_memory_free(coupled);
 }
 
-// Runs STEPS updates in slices of `slice` elements; returns the weights.
-static float *train(const ls_optimizer *optimizer, const ls_optimizer_params *params, int64_t slice) {
+// Runs STEPS updates in slices of `slice` elements, at lr / step or at lr; returns the weights.
+static float *train_at(const ls_optimizer *optimizer, const ls_optimizer_params *params, int64_t slice, int constant) {
     float *w = vector(), *g = vector(), *s0 = vector(), *s1 = vector();
     for (uint32_t i = 0; i < N; i++) w[i] = draw(1, 0, i);
     for (int step = 1; step <= STEPS; step++) {
         for (uint32_t i = 0; i < N; i++) g[i] = draw(2, (uint32_t)step, i);
         update(optimizer, params,
-               (host_update){.w = w, .g = g, .state = {s0, s1}, .lr = params->lr / step, .step = step}, slice);
+               (host_update){
+                   .w = w, .g = g, .state = {s0, s1}, .lr = constant ? params->lr : params->lr / step, .step = step},
+               slice);
     }
     ls_memory_free(g);
     ls_memory_free(s0);
     ls_memory_free(s1);
     return w;
+}
+
+static float *train(const ls_optimizer *optimizer, const ls_optimizer_params *params, int64_t slice) {
+    return train_at(optimizer, params, slice, 0);
 }
 
 // keras/src/optimizers: sgd.py, adam.py, and _apply_weight_decay of base_optimizer.py, one element, in double.
@@ -99,10 +114,10 @@ static const struct {
     const char *name;
     ls_optimizer_params params;
 } cases[] = {
-    {"sgd", {-1, -1, -1, -1, -1, -1, -1, -1}},    {"sgd", {0.1, 0.9, -1, -1, -1, -1, 0, -1}},
-    {"sgd", {0.1, 0.9, -1, -1, -1, 0.01, 1, -1}}, {"sgd", {0.1, 0, -1, -1, -1, 0.1, 0, -1}},
-    {"adam", {-1, -1, -1, -1, -1, -1, -1, -1}},   {"adam", {0.01, -1, 0.8, 0.95, 1e-4, -1, -1, -1}},
-    {"adamw", {-1, -1, -1, -1, -1, -1, -1, -1}},  {"adamw", {0.02, -1, 0.9, 0.99, 1e-8, 0.3, -1, -1}},
+    {"sgd", {-1, -1, -1, -1, -1, -1, -1, -1, 0}},    {"sgd", {0.1, 0.9, -1, -1, -1, -1, 0, -1, 0}},
+    {"sgd", {0.1, 0.9, -1, -1, -1, 0.01, 1, -1, 0}}, {"sgd", {0.1, 0, -1, -1, -1, 0.1, 0, -1, 0}},
+    {"adam", {-1, -1, -1, -1, -1, -1, -1, -1, 0}},   {"adam", {0.01, -1, 0.8, 0.95, 1e-4, -1, -1, -1, 0}},
+    {"adamw", {-1, -1, -1, -1, -1, -1, -1, -1, 0}},  {"adamw", {0.02, -1, 0.9, 0.99, 1e-8, 0.3, -1, -1, 0}},
 };
 #define CASES (sizeof cases / sizeof cases[0])
 
@@ -142,9 +157,9 @@ static const struct {
     const char *name;
     ls_optimizer_params params;
 } layer_cases[] = {
-    {"lars", {5, -1, -1, -1, -1, -1, -1, -1}},     {"lars", {5, 0, -1, -1, -1, -1, -1, 0.01}},
-    {"lars", {5, 0.9, -1, -1, 0.5, 0.1, 0, 0.01}}, {"lars", {5, 0.8, -1, -1, -1, 0.1, 1, -1}},
-    {"lamb", {0.1, -1, -1, -1, -1, -1, -1, -1}},   {"lamb", {0.1, -1, 0.8, 0.99, 1e-4, 0.3, -1, -1}},
+    {"lars", {5, -1, -1, -1, -1, -1, -1, -1, 0}},     {"lars", {5, 0, -1, -1, -1, -1, -1, 0.01, 0}},
+    {"lars", {5, 0.9, -1, -1, 0.5, 0.1, 0, 0.01, 0}}, {"lars", {5, 0.8, -1, -1, -1, 0.1, 1, -1, 0}},
+    {"lamb", {0.1, -1, -1, -1, -1, -1, -1, -1, 0}},   {"lamb", {0.1, -1, 0.8, 0.99, 1e-4, 0.3, -1, -1, 0}},
 };
 #define LAYER_CASES (sizeof layer_cases / sizeof layer_cases[0])
 
@@ -178,10 +193,10 @@ static const struct {
     ls_optimizer_params params;
     double w[4];
 } optax[] = {
-    {"lars", {5, 0.9, -1, -1, 0, 0, 0, 0.001}, {0.4448808698, 0.2043658093, -0.4875783471, -0.3628378200}},
-    {"lars", {5, 0.8, -1, -1, 0.5, 0, 1, 0.01}, {0.2872197460, 0.1942072971, -0.6111235644, -0.2998526714}},
-    {"lamb", {0.1, -1, 0.9, 0.999, 1e-6, 0, -1, -1}, {0.3476566656, 0.1755907464, -0.5696702302, -0.2893276880}},
-    {"lamb", {0.1, -1, 0.8, 0.99, 1e-4, 0.3, -1, -1}, {0.3443026882, 0.1693097775, -0.5377025765, -0.2794245419}},
+    {"lars", {5, 0.9, -1, -1, 0, 0, 0, 0.001, 0}, {0.4448808698, 0.2043658093, -0.4875783471, -0.3628378200}},
+    {"lars", {5, 0.8, -1, -1, 0.5, 0, 1, 0.01, 0}, {0.2872197460, 0.1942072971, -0.6111235644, -0.2998526714}},
+    {"lamb", {0.1, -1, 0.9, 0.999, 1e-6, 0, -1, -1, 0}, {0.3476566656, 0.1755907464, -0.5696702302, -0.2893276880}},
+    {"lamb", {0.1, -1, 0.8, 0.99, 1e-4, 0.3, -1, -1, 0}, {0.3443026882, 0.1693097775, -0.5377025765, -0.2794245419}},
 };
 
 static void layerwise_updates_are_those_of_optax(void **state) {
@@ -195,6 +210,38 @@ static void layerwise_updates_are_those_of_optax(void **state) {
                 fail_msg("%s, case %zu, element %d: %.9g, expected %.9g", optax[c].name, c, shown[k], w[shown[k]],
                          optax[c].w[k]);
         ls_memory_free(w);
+    }
+}
+
+// Coupled and decoupled decay as others have them, at a constant rate: tests/golden/make_decay.py.
+static const struct {
+    const char *name;
+    ls_optimizer_params params;
+    double w[4];
+} decays[] = {
+    {"sgd", {0.1, 0, -1, -1, -1, 0, 0, -1, 0.3}, {0.2181391242, 0.1869569894, -0.4434849209, -0.1498237296}},
+    {"sgd", {0.1, 0.9, -1, -1, -1, 0, 0, -1, 0.3}, {-0.6031885863, -0.0703861406, -0.4891308444, 0.4078130370}},
+    {"sgd", {0.1, 0.9, -1, -1, -1, 0, 1, -1, 0.3}, {-0.4978722956, 0.0018353611, -0.4334043970, 0.4288920060}},
+    {"adam", {0.02, -1, 0.9, 0.99, 1e-14, 0, -1, -1, 0.3}, {0.2808989843, 0.1379498901, -0.5194015945, -0.2219499387}},
+    {"adamw", {0.02, -1, 0.9, 0.99, 1e-14, 0.3, -1, -1, 0}, {0.2805203023, 0.1648114096, -0.5595504588, -0.2502337393}},
+    {"lars", {5, 0.9, -1, -1, 0, 0, 0, 0.01, 0.3}, {-0.1901632607, 0.0437841200, -0.5138745469, 0.0294870763}},
+    {"lamb", {0.1, -1, 0.8, 0.99, 1e-4, 0.2, -1, -1, 0.3}, {0.0632640420, 0.0653146502, -0.4747320302, -0.0202253445}},
+};
+
+static void decay_is_that_of_pytorch_and_optax(void **state) {
+    static const int shown[4] = {0, 1, 1000, 4095};
+    for (size_t c = 0; c < sizeof decays / sizeof decays[0]; c++) {
+        ls_optimizer_params params = decays[c].params;
+        assert_int_equal(ls_optimizer_resolve(find(decays[c].name), &params), LS_OK);
+        float *w = train_at(find(decays[c].name), &params, N, 1),
+              *cut = train_at(find(decays[c].name), &params, 192, 1);
+        for (int k = 0; k < 4; k++)
+            if (!(fabs(w[shown[k]] - decays[c].w[k]) < 4e-6))
+                fail_msg("%s, case %zu, element %d: %.9g, expected %.9g", decays[c].name, c, shown[k], w[shown[k]],
+                         decays[c].w[k]);
+        assert_memory_equal(w, cut, N * 4);
+        ls_memory_free(w);
+        ls_memory_free(cut);
     }
 }
 
@@ -267,7 +314,7 @@ static void corrected_momentum_is_free_of_past_rates(void **state) {
     for (int nesterov = 0; nesterov < 2; nesterov++) {
         float *w = vector(), *g = vector(), *m = vector(), *plain = vector(), *plain_m = vector();
         double expected[64] = {0}, u[64] = {0};
-        ls_optimizer_params params = {0.1, 0.9, 0, 0, 0, 0, nesterov, 0};
+        ls_optimizer_params params = {0.1, 0.9, 0, 0, 0, 0, nesterov, 0, 0};
         for (int step = 0; step < 6; step++) {
             for (uint32_t i = 0; i < 64; i++) g[i] = draw(3, (uint32_t)step, i);
             double before = step ? rates[step - 1] : 0;
@@ -291,7 +338,7 @@ static void zero_padding_stays_zero(void **state) {
     for (const ls_optimizer *const *o = ls_optimizers(); *o; o++) {
         ls_optimizer_params params = all_default;
         if ((*o)->has_momentum) params.momentum = 0.9;
-        params.weight_decay = 0.1;
+        params.weight_decay = 0.1, params.l2 = 0.1;
         assert_int_equal(ls_optimizer_resolve(*o, &params), LS_OK);
         float *w = vector(), *g = vector(), *s0 = vector(), *s1 = vector();
         for (int step = 1; step < 4; step++)
@@ -331,11 +378,12 @@ static void defaults_are_keras_s(void **state) {
 
 static void bad_values_are_refused(void **state) {
     const ls_optimizer_params bad[] = {
-        {NAN, -1, -1, -1, -1, -1, -1, -1},      {INFINITY, -1, -1, -1, -1, -1, -1, -1},
-        {-1, 1, -1, -1, -1, -1, -1, -1},        {-1, -1, 1, -1, -1, -1, -1, -1},
-        {-1, -1, -1, 1.5, -1, -1, -1, -1},      {-1, -1, -1, -1, NAN, -1, -1, -1},
-        {-1, -1, -1, -1, -1, INFINITY, -1, -1}, {-1, -1, -1, -1, -1, -1, -1, NAN},
-        {-1, -1, -1, -1, -1, -1, -1, INFINITY},
+        {NAN, -1, -1, -1, -1, -1, -1, -1, 0},      {INFINITY, -1, -1, -1, -1, -1, -1, -1, 0},
+        {-1, 1, -1, -1, -1, -1, -1, -1, 0},        {-1, -1, 1, -1, -1, -1, -1, -1, 0},
+        {-1, -1, -1, 1.5, -1, -1, -1, -1, 0},      {-1, -1, -1, -1, NAN, -1, -1, -1, 0},
+        {-1, -1, -1, -1, -1, INFINITY, -1, -1, 0}, {-1, -1, -1, -1, -1, -1, -1, NAN, 0},
+        {-1, -1, -1, -1, -1, -1, -1, INFINITY, 0}, {-1, -1, -1, -1, -1, -1, -1, -1, -1},
+        {-1, -1, -1, -1, -1, -1, -1, -1, NAN},
     };
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         ls_optimizer_params p = bad[i];
@@ -470,6 +518,7 @@ int main(void) {
         cmocka_unit_test(updates_follow_keras),
         cmocka_unit_test(layerwise_updates_follow_the_papers),
         cmocka_unit_test(layerwise_updates_are_those_of_optax),
+        cmocka_unit_test(decay_is_that_of_pytorch_and_optax),
         cmocka_unit_test(without_norms_the_rate_is_not_adapted),
         cmocka_unit_test(cuts_do_not_move_bits),
         cmocka_unit_test(corrected_momentum_is_free_of_past_rates),

@@ -185,12 +185,6 @@ static void test_all(void **state) {
                     if (!make(&shapes[i], &s, &r)) continue;
                     if (check(&r, &fault) != LS_OK) {
                         describe(&shapes[i], &s);
-                        if (getenv("DBG"))
-                            for (int q = 0; q < 2; q++)
-                                for (int rank = 0; rank < r.mesh->ranks; rank++) {
-                                    fprintf(stderr, "--- program %d of rank %d\n", q, rank);
-                                    ls_program_print(r.programs[q][rank], &r.regions[rank], 0, stderr);
-                                }
                         fail_msg("%s", ls_error_message());
                     }
                     destroy(&r);

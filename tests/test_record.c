@@ -114,6 +114,41 @@ static void has_the_loss_scale_where_there_is_one(void **state) {
     json_decref(root);
 }
 
+// Losses of two runs are compared bit for bit; what people wrote stays as they did.
+static void has_every_bit_of_its_numbers(void **state) {
+    static const double xs[] = {1.0 / 3,
+                                2.3025850929940455,
+                                0.1,
+                                1e-300,
+                                6.02214076e23,
+                                123456789012345.67,
+                                5e-324,
+                                0.30000000000000004,
+                                1e15,
+                                1e16,
+                                2,
+                                -0.0625,
+                                1.7976931348623157e308,
+                                (double)0.1f};
+    for (size_t i = 0; i < sizeof xs / sizeof xs[0]; i++) {
+        result.train_loss = xs[i], v.lr = 0.1;
+        json_t *root = written(), *loss = json_object_get(root, "train_loss");
+        assert_true(json_is_real(loss));
+        if (json_real_value(loss) != xs[i]) fail_msg("%.17g is %.17g in the record", xs[i], json_real_value(loss));
+        json_decref(root);
+    }
+    char line[256];
+    int found = 0;
+    FILE *file = fopen(path, "r");
+    while (fgets(line, sizeof line, file)) found += strstr(line, "\"lr\": 0.1,\n") || strstr(line, "\"lr\": 0.1\n");
+    fclose(file);
+    assert_int_equal(found, 1);
+    info.model = "a \"0.10000000000000001\" \\";
+    json_t *root = written();
+    assert_string_equal(json_string_value(json_object_get(root, "model")), info.model);
+    json_decref(root);
+}
+
 static void has_every_key(void **state) {
     json_t *root = written();
     static const struct {
@@ -286,6 +321,7 @@ static int folder_remove(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(has_every_key, setup),
+        cmocka_unit_test_setup(has_every_bit_of_its_numbers, setup),
         cmocka_unit_test_setup(has_the_loss_scale_where_there_is_one, setup),
         cmocka_unit_test_setup(has_what_was_measured_of_the_channels, setup),
         cmocka_unit_test_setup(what_was_not_measured_is_null, setup),

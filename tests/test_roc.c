@@ -74,7 +74,7 @@ static void written(void **state) {
     char *text = write_all(list, 2);
     assert_non_null(strstr(text, "0.5000      50.00 %      50.00 %\n"));
     assert_non_null(
-        strstr(text, "0,\"Edema, \"\"left\"\" & <right>\",2,2,1,0.5,0.5,0.5\n1,\"1\",3,2,2,,1,0.666666667\n"));
+        strstr(text, "0,\"Edema, \"\"left\"\" & <right>\",2,2,1,0.5,0.5,0.5\n1,\"1\",3,2,2,,1,0.6666666666666666\n"));
     assert_non_null(strstr(text, "\n0.02,0.5,\n"));
     assert_non_null(strstr(text, "Edema, &quot;left&quot; &amp; &lt;right&gt;: 0.500"));
     assert_non_null(strstr(text, "a &lt;title&gt;"));

@@ -207,7 +207,8 @@ static void update(const setting *s, ls_segment segment, float *w, float *g, flo
         for (int i = 0; i < n; i++) w[i] = segment.momentum * w[i] + (1 - segment.momentum) * g[i];
         return;
     }
-    if (!segment.kernel) params.weight_decay = 0;
+    if (!segment.kernel) params.weight_decay = params.l2 = 0;
+    for (int64_t i = 0; i < n && params.l2 > 0; i++) g[i] += (float)params.l2 * w[i];
     if (s->optimizer->direction) {
         float *direction;
         CHECK_OK(s->comm, ls_memory_alloc(n * 4, &direction));
@@ -539,7 +540,6 @@ static void run(const setting *s, const float *expected) {
                                .refresh_some = refresh_some,
                                .refresh_user = &length};
     ls_engine *engine;
-    if (getenv("SHOW")) fprintf(stderr, "%s %s servers %d alg %d lanes %d len %lld V %lld opt %s clip %g compress %d skips %d buckets %d early %d behind %d hosts %d\n", s->device->ops->name, s->strategy, s->servers, s->algorithm, s->replicas, (long long)s->length, (long long)s->micro_batches, s->optimizer->name, s->clip_norm, s->compress, s->skips, s->buckets, s->early, s->behind, s->comm->hosts);
     CHECK_OK(s->comm, ls_engine_create(s->strategy, &config, &engine));
     CHECK(s->comm, ls_engine_memory_bytes(engine) >= length * 4 / s->comm->local_size);
     int totals = s->compress == LS_COMPRESS_BF16 && !strcmp(s->strategy, "allreduce") && s->comm->hosts > 1;
@@ -646,7 +646,8 @@ static void test_hosts(ls_comm *comm, ls_device *device, int many, float *expect
                      .clip_norm = cases[i].clip_norm,
                      .skips = cases[i].skips,
                      .compress = cases[i].compress};
-        s.params = (ls_optimizer_params){-1, cases[i].momentum, -1, -1, -1, 0.01, cases[i].momentum > 0, -1};
+        s.params =
+            (ls_optimizer_params){-1, cases[i].momentum, -1, -1, -1, 0.01, cases[i].momentum > 0, -1, i % 2 ? 0.03 : 0};
         CHECK_OK(comm, ls_optimizer_find(cases[i].optimizer, &s.optimizer));
         CHECK_OK(comm, ls_optimizer_resolve(s.optimizer, &s.params));
         CHECK_OK(comm, ls_memory_alloc(s.micro_batches * s.length * 4, &s.residuals));

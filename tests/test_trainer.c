@@ -259,6 +259,27 @@ static void seeds_and_recipes_change_the_bits(void **state) {
     assert_string_equal(kernels.weights_digest, train(f, &c).weights_digest);
     c.decay_biases = 1;
     assert_string_not_equal(kernels.weights_digest, train(f, &c).weights_digest);
+    // Coupled decay: the same for any number of replicas, kernels alone or all, and no part of the loss.
+    const char *const optimizers[] = {"adam", "sgd", "lamb"};
+    for (int i = 0; i < 3; i++) {
+        c = small(), c.optimizer = optimizers[i], c.clip_norm = i ? 0.5 : 0;
+        ls_train_result none = train(f, &c);
+        c.l2 = 0.05;
+        ls_train_result all = train(f, &c);
+        assert_true(all.l2 == 0.05 && all.weight_decay == 0 && none.l2 == 0);
+        assert_string_equal(all.weight_decay_form, i < 2 ? "decoupled" : "as in LAMB");
+        c.decay_biases = 0;
+        ls_train_result kernels_only = train(f, &c);
+        assert_string_not_equal(none.weights_digest, all.weights_digest);
+        assert_string_not_equal(none.weights_digest, kernels_only.weights_digest);
+        assert_string_not_equal(all.weights_digest, kernels_only.weights_digest);
+        c.replicas = 3, c.strategy = "reduce-broadcast";
+        assert_string_equal(kernels_only.weights_digest, train(f, &c).weights_digest);
+        c.lr = 0;
+        double with = train(f, &c).train_loss;
+        c.l2 = 0;
+        assert_true(with == train(f, &c).train_loss);
+    }
     c = small(), c.clip_norm = 0.5;
     ls_train_result clipped = train(f, &c);
     assert_string_not_equal(first.weights_digest, clipped.weights_digest);
@@ -391,8 +412,8 @@ static void refused(fixture *f, const ls_train_config *c, const char *word) {
 static void impossible_requests_are_refused(void **state) {
     fixture *f = *state;
     ls_train_config c = small();
-    c.micro_batch = 48;
-    refused(f, &c, "multiple");
+    c.micro_batch = 65;
+    refused(f, &c, "larger than the global batch");
     c = small(), c.replicas = 9, c.micro_batch = 8;
     refused(f, &c, "micro-batches");
     c = small(), c.precision = "fp64";
@@ -562,15 +583,6 @@ static void class_numbers_of_sequences_are_refused(void **state) {
     ls_graph_destroy(&g);
 }
 
-static void the_default_micro_batch_is_a_function_of_the_batch(void **state) {
-    static const int64_t expected[][2] = {{128, 16}, {256, 32},  {512, 64},  {1024, 128}, {2048, 128},
-                                          {64, 16},  {32, 16},   {16, 16},   {8, 1},      {1, 1},
-                                          {100, 20}, {127, 127}, {1000, 125}};
-    for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++)
-        assert_int_equal(ls_micro_batch_default(expected[i][0]), expected[i][1]);
-    for (int64_t b = 1; b < 3000; b++) assert_int_equal(b % ls_micro_batch_default(b), 0);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(training_learns_and_reports),
@@ -591,7 +603,6 @@ int main(void) {
         cmocka_unit_test(impossible_requests_are_refused),
         cmocka_unit_test(class_numbers_without_a_score_are_refused),
         cmocka_unit_test(class_numbers_of_sequences_are_refused),
-        cmocka_unit_test(the_default_micro_batch_is_a_function_of_the_batch),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

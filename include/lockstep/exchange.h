@@ -79,6 +79,7 @@ typedef struct ls_exchange_config {
     // spread over all workers.
     const char *optimizer;
     double lr, momentum, beta1, beta2, epsilon, weight_decay;  // < 0 (the default): the optimizer's own
+    double l2;  // coupled weight decay, as in ls_train_config; 0 (the default): none
     int nesterov;
     double trust_coefficient;  // of lars; < 0: its own
     double clip_norm;          // a mean gradient with a larger norm is scaled down to it; 0 (the default): none

@@ -52,8 +52,9 @@ typedef struct ls_memory_arena {
 
 typedef struct ls_memory {
     ls_memory_bytes part[LS_MEMORY_PARTS], total;
-    ls_memory_arena train, train_tail, evaluate,
-        evaluate_tail;  // of a worker's first replica; tails: what is left over
+    // Of a worker's first replica. Rest: the shorter last micro-batch of a full step; tails: that of the epoch's last step, and of
+    // an evaluation.
+    ls_memory_arena train, train_rest, train_tail, evaluate, evaluate_tail;
     int workers, hosts, workers_per_host, replicas_per_worker, threads_per_replica;
     int64_t global_batch, micro_batch;
     int gradient_buffers;              // of each replica

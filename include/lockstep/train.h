@@ -35,9 +35,11 @@ typedef struct ls_trainer ls_trainer;
 
 // How to train. ls_train_config_init sets every field to its default; then set what is to differ.
 typedef struct ls_train_config {
-    int epochs;             // default 5
-    int64_t batch_size;     // GLOBAL batch: samples per step over all workers together; default 128
-    int64_t micro_batch;    // samples per micro-batch; 0: a fixed function of batch_size (ls_micro_batch_default)
+    int epochs;          // default 5
+    int64_t batch_size;  // GLOBAL batch: samples per step over all workers together; default 128
+    // Samples per micro-batch, at most batch_size; where it does not divide that, the last micro-batch of a step is shorter. 0: a fixed
+    // function of batch_size (ls_micro_batch_default).
+    int64_t micro_batch;
     const char *precision;  // "fp32", "bf16", "fp16" (on the device "cpu" with AVX512-FP16 and oneDNN 3)
     const char *device;     // "cpu", "ref"
     // The instruction set that the device "cpu" keeps to, for the same bits on processors that have more: "avx2", "avx512", "avx512-bf16", "amx", with oneDNN 3 "avx512-fp16" and "amx-fp16".
@@ -142,12 +144,20 @@ typedef struct ls_train_config {
     // for them. 0 (the default): they measure. Has no option.
     int weights_follow;
 
-    const char *optimizer;                                 // "adam", "adamw", "sgd", "lars", "lamb"
-    double lr;                                             // < 0: the optimizer's default
-    double momentum, beta1, beta2, epsilon, weight_decay;  // < 0: the optimizer's default
+    const char *optimizer;                   // "adam", "adamw", "sgd", "lars", "lamb"
+    double lr;                               // < 0: the optimizer's default
+    double momentum, beta1, beta2, epsilon;  // < 0: the optimizer's default
+    // Decoupled from the gradient in sgd, adam and adamw: weights shrink by weight_decay times the rate, as in AdamW and by weight_decay of
+    // Keras's optimizers. In lars it is added to the gradient behind its norm, in lamb to the direction, as in their papers. < 0: the
+    // optimizer's default.
+    double weight_decay;
+    // Coupled decay: l2 times the weights is added to the mean gradient, behind clipping and before the optimizer's momentum, moments and
+    // norms: the gradient of l2 / 2 |weights|^2, which is not part of the losses that are reported. It is weight_decay of PyTorch's SGD
+    // and Adam and of Caffe, and twice the factor of Keras's regularizers.L2. 0 (the default): none.
+    double l2;
     int nesterov;
     double trust_coefficient;  // of lars; < 0: its default
-    int decay_biases;  // 1 (the default): weight decay shrinks all weights, as in Keras; 0: kernels only, neither biases nor batch norm
+    int decay_biases;  // 1 (the default): weight decay and l2 are of all weights; 0: of kernels only, neither of biases nor of batch norm
     double
         clip_norm;  // a mean gradient whose norm over all parameters is larger is scaled down to it; 0 (default): none
     // Beside the weights slow ones are kept, which every `lookahead` steps go a part of the way to them, and they become those; 0 (the default):
@@ -227,7 +237,8 @@ ls_status ls_train_prepare_sample(const ls_train_config *config, const ls_image 
 void ls_train_draw_noise(const ls_train_config *config, int64_t sample, int64_t count, float *out);
 
 // The micro-batch for a global batch when none is asked for: a function of the batch alone, so that the same command
-// gives the same bits on any machine. Not collective.
+// gives the same bits on any machine. Below 16: the whole batch. From 16 on: 16 to 128 samples, of the batch's divisors the
+// largest that gives eight micro-batches, else the smallest. Where it has no such divisor, the last micro-batch is shorter, by half at most. Not collective.
 int64_t ls_micro_batch_default(int64_t batch_size);
 
 // The members of ls_phase_seconds, for those that go over all of them.
@@ -310,10 +321,14 @@ typedef struct ls_train_result {
     int cores_per_worker;         // the least that a worker has of its own; 0: fewer cores than workers
     int idle_cores;               // of them without work
     char cores_advice[240];       // what would give those work; "": they are few
-    int oversubscribed;           // 1: some worker has fewer cores than threads
+    char
+        normalization_advice[240];  // a layer of batch normalization that sees too few samples at a time; "": none does
+    int oversubscribed;             // 1: some worker has fewer cores than threads
     char device_description[256], comm_description[256];
-    double loss_scale;       // for the step that would come next; 1: none
-    int loss_scale_dynamic;  // 1: it changes with the gradients
+    double weight_decay, l2;        // as they are gone by
+    const char *weight_decay_form;  // what weight_decay is: "decoupled", "as in LARS", "as in LAMB"
+    double loss_scale;              // for the step that would come next; 1: none
+    int loss_scale_dynamic;         // 1: it changes with the gradients
 } ls_train_result;
 
 // --- a trainer -------------------------------------------------------------------------------------------------------

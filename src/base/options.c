@@ -267,13 +267,7 @@ const char *ls_option_text(const ls_option *option, const void *values, char *bu
     case LS_OPTION_INT: snprintf(buffer, size, "%d", *(const int *)value); break;
     case LS_OPTION_COUNT: snprintf(buffer, size, "%lld", (long long)*(const int64_t *)value); break;
     case LS_OPTION_SEED: snprintf(buffer, size, "%llu", (unsigned long long)*(const uint64_t *)value); break;
-    case LS_OPTION_REAL:
-        // The shortest form that reads back as the same number.
-        for (int digits = 6; digits <= 17; digits++) {
-            snprintf(buffer, size, "%.*g", digits, *(const double *)value);
-            if (strtod(buffer, NULL) == *(const double *)value) break;
-        }
-        break;
+    case LS_OPTION_REAL: snprintf(buffer, size, "%s", ls_text_real(*(const double *)value, (char[32]){0})); break;
     case LS_OPTION_TEXT: return *(const char *const *)value ? *(const char *const *)value : "";
     }
     return buffer;

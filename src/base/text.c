@@ -2,6 +2,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 int ls_text_add(char *text, size_t size, size_t *used, const char *format, ...) {
     if (size == 0) return 0;
@@ -20,6 +21,14 @@ int ls_text_add(char *text, size_t size, size_t *used, const char *format, ...) 
     size_t room = size - 1 - *used, length = (size_t)n;
     *used += length < room ? length : room;
     return length <= room;
+}
+
+char *ls_text_real(double x, char text[32]) {
+    for (int digits = 6; digits <= 17; digits++) {
+        snprintf(text, 32, "%.*g", digits, x);
+        if (strtod(text, NULL) == x) break;
+    }
+    return text;
 }
 
 void ls_text_clean(char *text) {

@@ -199,7 +199,8 @@ static ls_status check_pbs(const batch *b) {
 // Cores that are asked for and not used are paid for all the same.
 static ls_status check_cores(batch *b, const ls_train_config *c) {
     int64_t micro_batch = c->micro_batch ? c->micro_batch : ls_micro_batch_default(c->batch_size);
-    int64_t v = c->batch_size / micro_batch, workers = (int64_t)b->set.nodes * b->set.tasks_per_node;
+    int64_t v = (c->batch_size + micro_batch - 1) / micro_batch,
+            workers = (int64_t)b->set.nodes * b->set.tasks_per_node;
     if (!b->scale && !b->array_count && workers > v)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "%lld workers for %lld micro-batches of %lld in a global batch of %lld: ask for fewer, or make "

@@ -136,7 +136,7 @@ static ls_status make_data(bench *b) {
 // --- training in blocks ----------------------------------------------------------------------------------------------
 
 static double micro_batches_per_lane(const ls_train_config *c, int lanes) {
-    int64_t v = c->batch_size / c->micro_batch, most = (v + lanes - 1) / lanes;
+    int64_t v = (c->batch_size + c->micro_batch - 1) / c->micro_batch, most = (v + lanes - 1) / lanes;
     return (double)most;
 }
 
@@ -250,7 +250,7 @@ static void print_text(bench *b) {
            b->model, b->config.precision, cli_compress_text(b->config.compress), compresses ? b->config.compress : "",
            r->workers, r->workers == 1 ? "" : "s", r->replicas_per_worker, r->replicas_per_worker == 1 ? "" : "s",
            r->threads_per_replica, r->threads_per_replica == 1 ? "" : "s", (long long)r->global_batch,
-           (long long)(r->global_batch / r->micro_batch), (long long)r->micro_batch);
+           (long long)((r->global_batch + r->micro_batch - 1) / r->micro_batch), (long long)r->micro_batch);
     int64_t tokens = vocabulary_of(b) ? ls_shape_count(b->stored) : 0;
     printf("%-28s%s\n", tokens ? "Sequences per second" : "Images per second",
            cli_count((int64_t)(images + 0.5), count));

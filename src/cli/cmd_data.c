@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/output.h"
 #include "base/text.h"
 #include "cli/data.h"
@@ -270,8 +271,9 @@ static ls_status write_json(const view *v) {
                           "classes", classes_json(v), "broken", broken_json(f), "seconds", f->seconds,
                           "processor_seconds", f->busy, "threads", f->threads, "decoded", v->set.decode,
                           "mean_sample_bytes", mean_bytes(f), "storage", storage);
-    int failed = !o || json_dumpf(o, output.file, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) != 0 ||
-                 fputc('\n', output.file) == EOF;
+    char *json = o ? ls_json_shorten(json_dumps(o, JSON_INDENT(1) | JSON_REAL_PRECISION(17))) : NULL;
+    int failed = !json || fprintf(output.file, "%s\n", json) < 0;
+    free(json);
     json_decref(o);
     return ls_output_close(&output, v->set.json, !failed) != 0 || failed ? cannot_write(v->set.json) : LS_OK;
 }

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "base/output.h"
 #include "base/text.h"
@@ -141,7 +142,7 @@ static ls_train_config config_of(const evaluation *e) {
     c.limit_test = e->set.limit ? e->set.limit : on_training(e) ? from->limit_train : from->limit_test;
     c.micro_batch = from->micro_batch > 0 ? from->micro_batch : ls_micro_batch_default(from->batch_size);
     // As many as there are to train with, or more, so that each replica has some: evaluation does not see how many.
-    int64_t pieces = from->batch_size / c.micro_batch;
+    int64_t pieces = (from->batch_size + c.micro_batch - 1) / c.micro_batch;
     int64_t lanes = (int64_t)ls_context_size(e->cli->context) * (from->replicas > 0 ? from->replicas : 1);
     c.batch_size = c.micro_batch * (pieces > lanes ? pieces : lanes);
     return c;
@@ -273,7 +274,9 @@ static ls_status write_json(const evaluation *e, FILE *out) {
                           cli_json_text(e->trained.data), "split", e->set.split, "samples", (json_int_t)e->samples,
                           "loss", cli_json_number(e->loss), "accuracy", cli_json_number(e->accuracy));
     if (o) e->kind->json(e, o);
-    int failed = !o || json_dumpf(o, out, JSON_INDENT(1) | JSON_REAL_PRECISION(17)) != 0 || fputc('\n', out) == EOF;
+    char *text = o ? ls_json_shorten(json_dumps(o, JSON_INDENT(1) | JSON_REAL_PRECISION(17))) : NULL;
+    int failed = !text || fprintf(out, "%s\n", text) < 0;
+    free(text);
     json_decref(o);
     return failed ? LS_FAIL(LS_STATUS_IO, "cannot write the evaluation as JSON: %s", strerror(errno)) : LS_OK;
 }

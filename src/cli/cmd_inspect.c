@@ -110,7 +110,7 @@ static void add_option(const defaults *d, char *line, size_t size, size_t *used,
     char usual[64], number[64];
     const char *other = default_of(d, name, usual, sizeof usual), *word = json_string_value(value);
     if (json_is_integer(value)) snprintf(number, sizeof number, "%lld", (long long)json_integer_value(value));
-    if (json_is_real(value)) snprintf(number, sizeof number, "%.15g", json_real_value(value));
+    if (json_is_real(value)) ls_text_real(json_real_value(value), number);
     if (json_is_number(value)) word = number;
     if (json_is_boolean(value)) word = json_is_true(value) ? "true" : "false";
     if (!word || (other && strcmp(other, word) == 0 && strcmp(name, "data") != 0)) return;

@@ -51,6 +51,7 @@ static const ls_option weightless[] = {
     {.name = "bind"},
     {.name = "nesterov"},
     {.name = "weight-decay"},
+    {.name = "l2"},
     {.name = "decay-biases"},
     {.name = "lookahead-step"},
     {.name = "lookahead-power"},

@@ -38,9 +38,6 @@ static void json(const cli_evaluation *e, json_t *root) {
         json_object_set_new(measures, m.name, cli_json_number(m.test));
     }
     json_object_set_new(root, "measures", measures);
-    if (e->tokens && e->result.evaluate_seconds > 0)
-        json_object_set_new(root, "tokens_per_second",
-                            json_real((double)(e->samples * e->tokens) / e->result.evaluate_seconds));
 }
 
 const cli_evaluation_kind cli_evaluation_losses = {.print = print, .json = json};

@@ -299,8 +299,8 @@ ls_status cli_job_check_batch(cli *c, const ls_train_config *config, int workers
     int64_t v = (config->batch_size + micro - 1) / micro;
     int servers;
     cli_stage stage = c->stage;
-    if (workers < 1) return LS_OK;
-    c->stage = CLI_STAGE_TOGETHER;  // as where the workers find it out
+    if (workers < 1 || micro > config->batch_size) return LS_OK;  // which they refuse
+    c->stage = CLI_STAGE_TOGETHER;                                // as where the workers find it out
     LS_TRY(ls_train_servers(config, workers, &servers));
     if (workers - servers > v && !config->async)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,

@@ -15,7 +15,7 @@ static const char *plural(int64_t n) { return n == 1 ? "" : "s"; }
 
 static void print_head(const plan *p, const ls_memory *m) {
     char input[LS_INPUT_TEXT], count[32], batch[32];
-    int64_t v = m->global_batch / m->micro_batch;
+    int64_t v = (m->global_batch + m->micro_batch - 1) / m->micro_batch;
     int compresses = strcmp(p->config.compress, "none") != 0;
     cli_say("%s, input %s, %d classes: %s parameters; %s, %s, %s%s%s%s", p->model,
             cli_input_text(ls_graph_input_at(p->graph, 0).shape, input), ls_graph_classes(p->graph),
@@ -48,6 +48,7 @@ static void print_arenas(const ls_memory *m) {
     printf(
         "\nActivations to workspaces are one block in each replica, as large as the largest of its plans wants it:\n");
     print_arena("training", &m->train);
+    print_arena("training, the last of a step", &m->train_rest);
     print_arena("training, the last", &m->train_tail);
     print_arena("evaluation", &m->evaluate);
     print_arena("evaluation, the last", &m->evaluate_tail);

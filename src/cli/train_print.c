@@ -58,8 +58,14 @@ static void print_recipe(const cli_train_run *r) {
     if (c->warmup_epochs > 0)
         snprintf(warmup, sizeof warmup, ", warm-up of %g epoch%s", c->warmup_epochs, c->warmup_epochs == 1 ? "" : "s");
     int constant = strcmp(c->schedule, "constant") == 0;
-    cli_say("%s, learning rate %.4g%s%s%s%s", c->optimizer, rate * scale, scaled, warmup, constant ? "" : ", ",
-            constant ? "" : c->schedule);
+    char decay[128] = "";
+    size_t n = 0;
+    if (r->result.weight_decay > 0)
+        ls_text_add(decay, sizeof decay, &n, ", weight decay %g (%s)", r->result.weight_decay,
+                    r->result.weight_decay_form);
+    if (r->result.l2 > 0) ls_text_add(decay, sizeof decay, &n, ", L2 %g (coupled)", r->result.l2);
+    cli_say("%s, learning rate %.4g%s%s%s%s%s", c->optimizer, rate * scale, scaled, warmup, constant ? "" : ", ",
+            constant ? "" : c->schedule, decay);
 }
 
 static void print_tuned(const ls_train_result *t) {
@@ -72,7 +78,10 @@ static void print_tuned(const ls_train_result *t) {
 void cli_train_print_head(const cli_train_run *r) {
     const ls_train_result *t = &r->result;
     char a[32], b[32], c[32];
-    int64_t micro_batches = t->micro_batch > 0 ? t->global_batch / t->micro_batch : 0;
+    int64_t micro_batches = (t->global_batch + t->micro_batch - 1) / t->micro_batch;
+    int64_t rest = t->global_batch % t->micro_batch;
+    char last[48] = "";
+    if (rest) snprintf(last, sizeof last, ", the last of %lld", (long long)rest);
     cli_say("%s: %s parameters; %s: %s samples to train on, %s to test on", r->set.model,
             cli_count(ls_graph_parameter_count(r->graph), a), r->set.data, cli_count(cli_train_samples(r), b),
             cli_count(cli_train_test_count(r), c));
@@ -89,12 +98,14 @@ void cli_train_print_head(const cli_train_run *r) {
             t->threads_per_replica, t->threads_per_replica == 1 ? "" : "s", t->replicas_reason[0] ? " (" : "",
             t->replicas_reason, t->replicas_reason[0] ? ")" : "");
     if (t->cores_advice[0]) cli_say("%s", t->cores_advice);
+    if (t->normalization_advice[0]) cli_say("%s", t->normalization_advice);
     cli_deadline_print(&r->deadline);
     print_images(r);
     int compresses = strcmp(r->config.compress, "none") != 0;
-    cli_say("global batch %lld = %lld micro-batch%s of %lld; %s, %s%s%s%s", (long long)t->global_batch,
-            (long long)micro_batches, micro_batches == 1 ? "" : "es", (long long)t->micro_batch, r->config.precision,
-            r->config.strategy, servers, cli_compress_text(r->config.compress), compresses ? r->config.compress : "");
+    cli_say("global batch %lld = %lld micro-batch%s of %lld%s; %s, %s%s%s%s", (long long)t->global_batch,
+            (long long)micro_batches, micro_batches == 1 ? "" : "es", (long long)t->micro_batch, last,
+            r->config.precision, r->config.strategy, servers, cli_compress_text(r->config.compress),
+            compresses ? r->config.compress : "");
     print_tuned(t);
     print_recipe(r);
     cli_checkpoints_say(&r->checkpoints, r->result.device_description);

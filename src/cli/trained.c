@@ -66,6 +66,7 @@ const ls_option *cli_trained_hidden(void) {
         {.name = "momentum"},
         {.name = "nesterov"},
         {.name = "weight-decay"},
+        {.name = "l2"},
         {.name = "decay-biases"},
         {.name = "clip-norm"},
         {.name = "lookahead"},

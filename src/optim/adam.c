@@ -46,6 +46,7 @@ void ls__adam_update(const ls_optimizer_params *params, const ls_update *u, ls_f
 const ls_optimizer ls__optimizer_adam = {
     .name = "adam",
     .help = "Adam",
+    .decay = "decoupled",
     .defaults =
         {.lr = 0.001, .momentum = 0, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-7, .weight_decay = 0, .nesterov = 0},
     .state_count = ls__adam_state_count,

@@ -5,6 +5,7 @@
 const ls_optimizer ls__optimizer_adamw = {
     .name = "adamw",
     .help = "Adam with decoupled weight decay",
+    .decay = "decoupled",
     .defaults = {.lr = 0.001,
                  .momentum = 0,
                  .beta1 = 0.9,

@@ -62,6 +62,7 @@ static void lamb_update(const ls_optimizer_params *params, const ls_update *u, l
 const ls_optimizer ls__optimizer_lamb = {
     .name = "lamb",
     .help = "Adam with a step for each kernel, in proportion to its weights; for large batches",
+    .decay = "as in LAMB",
     .defaults = {.lr = 0.001, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-6, .weight_decay = 0},
     .layerwise = 1,
     .state_count = ls__adam_state_count,

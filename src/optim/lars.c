@@ -1,7 +1,7 @@
 // Layer-wise adaptive rate scaling: sgd whose rate, for each kernel, is in proportion to its weights.
 //   rate = lr trust |w| / (|g| + wd |w| + epsilon);  m = momentum m - rate (g + wd w);  w += m, or with Nesterov
 //   w += momentum m - rate (g + wd w);  without momentum w -= rate (g + wd w).
-// Where a norm is 0, and for what is no kernel, rate = lr. Weight decay is part of the gradient, unlike sgd's.
+// Where a norm is 0, and for what is no kernel, rate = lr. Weight decay is part of the gradient, unlike sgd's, and not of its norm.
 // Source: You, Gitman and Ginsburg, "Large batch training of convolutional networks", 2017, algorithm 1 (its v is our -m: past
 // gradients count at the rates of their steps); epsilon and the case of a norm of 0 as in LARC of NVIDIA's Apex.
 #include "optim/loops.h"
@@ -76,6 +76,7 @@ static void lars_update(const ls_optimizer_params *params, const ls_update *u, l
 const ls_optimizer ls__optimizer_lars = {
     .name = "lars",
     .help = "sgd with a rate for each kernel, in proportion to its weights; for large batches",
+    .decay = "as in LARS",
     .defaults = {.lr = 1, .momentum = 0.9, .epsilon = 1e-8, .weight_decay = 0, .trust_coefficient = 0.001},
     .layerwise = 1,
     .has_momentum = 1,

@@ -83,6 +83,9 @@ ls_status ls_optimizer_resolve(const ls_optimizer *optimizer, ls_optimizer_param
     if (!(p->weight_decay >= 0 && p->weight_decay < 1e30))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the weight decay is %g; it must be at least 0 and less than 1e30",
                        p->weight_decay);
+    if (!(p->l2 >= 0 && p->l2 < 1e30))
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the factor of l2 is %g; it must be at least 0 and less than 1e30",
+                       p->l2);
     if (!(p->trust_coefficient >= 0 && p->trust_coefficient < 1e30))
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "the trust coefficient is %g; it must be at least 0 and less than 1e30", p->trust_coefficient);

@@ -16,6 +16,7 @@ typedef struct ls_optimizer_params {
     double lr, momentum, beta1, beta2, epsilon, weight_decay;
     int nesterov;
     double trust_coefficient;
+    double l2;  // ls_l2_call; 0: none
 } ls_optimizer_params;
 
 // What an update is told: the same for all elements of a parameter.
@@ -38,8 +39,20 @@ typedef enum ls_update_span {
     LS_UPDATE_SPANS
 } ls_update_span;
 
+// What ls_l2_call's formula is applied to.
+typedef enum ls_l2_span {
+    LS_L2_W,    // master weights
+    LS_L2_G,    // mean gradient
+    LS_L2_OUT,  // may be G
+    LS_L2_SPANS
+} ls_l2_span;
+
+// OUT = G + l2 W: what every optimizer gets for its gradient where params.l2 is above 0.
+void ls_l2_call(double l2, ls_formula_call *out);
+
 typedef struct ls_optimizer {
     const char *name, *help;
+    const char *decay;  // what its weight_decay is, for people: "decoupled"
     ls_optimizer_params defaults;
     int has_momentum;  // 1: it goes by momentum and nesterov
     int layerwise;     // 1: update wants the norms, and all elements of a parameter are measured before one is updated

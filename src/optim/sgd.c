@@ -76,6 +76,7 @@ static void sgd_update(const ls_optimizer_params *params, const ls_update *u, ls
 const ls_optimizer ls__optimizer_sgd = {
     .name = "sgd",
     .help = "stochastic gradient descent, with momentum and Nesterov's variant",
+    .decay = "decoupled",
     .defaults = {.lr = 0.01, .momentum = 0, .beta1 = 0, .beta2 = 0, .epsilon = 0, .weight_decay = 0, .nesterov = 0},
     .has_momentum = 1,
     .state_count = sgd_state_count,

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "report/csv.h"
 #include "report/svg.h"
 
@@ -184,7 +185,7 @@ void ls_confusion_classes_csv(FILE *out, const ls_confusion *c) {
         fprintf(out, "%d,", i);
         ls_csv_text(out, ls_confusion_name(c, i, number));
         fprintf(out, ",%lld,%lld,", (long long)samples, (long long)right);
-        if (samples) fprintf(out, "%.9g", share(right, samples));
+        if (samples) fputs(ls_text_real(share(right, samples), (char[32]){0}), out);
         fputc('\n', out);
     }
 }

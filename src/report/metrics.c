@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/output.h"
+#include "base/text.h"
 #include "report/events.h"
 
 #define FLUSH_SECONDS 2  // a person may be watching the curves
@@ -55,7 +56,7 @@ static ls_status begin_csv(ls_metrics *m) {
 // A loss that is no number any more is worth knowing; what was not measured is empty.
 static void number(FILE *out, double x, int measured) {
     fputc(',', out);
-    if (measured) fprintf(out, isnan(x) ? "nan" : "%.9g", x);
+    if (measured) fputs(isnan(x) ? "nan" : ls_text_real(x, (char[32]){0}), out);
 }
 
 static int validated(const ls_epoch_result *e) { return !isnan(e->val_seconds); }

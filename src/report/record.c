@@ -14,6 +14,7 @@
 
 #include "base/error.h"
 #include "base/input.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "base/output.h"
 
@@ -224,6 +225,9 @@ static void add_setup(json_t *o, const ls_record_info *info) {
     json_object_set_new(o, "async", json_boolean(c->async));
     json_object_set_new(o, "algorithm", r->algorithm && *r->algorithm ? text(r->algorithm) : json_null());
     json_object_set_new(o, "optimizer", text(c->optimizer));
+    json_object_set_new(o, "weight_decay", real(r->weight_decay));
+    json_object_set_new(o, "weight_decay_form", text(r->weight_decay_form));
+    json_object_set_new(o, "l2", real(r->l2));
     json_object_set_new(o, "seed", json_integer((json_int_t)c->seed));
     json_object_set_new(o, "options", options(info->options));
 }
@@ -360,7 +364,7 @@ static char *dump(const ls_record_info *info) {
     add_layers(o, info);
     add_checkpoints(o, info);
     add_environment(o, info);
-    char *json = json_dumps(o, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
+    char *json = ls_json_shorten(json_dumps(o, JSON_INDENT(2) | JSON_REAL_PRECISION(17)));
     json_decref(o);
     return json;
 }

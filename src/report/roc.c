@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "report/csv.h"
 #include "report/svg.h"
 
@@ -140,7 +141,7 @@ void ls_roc_print(FILE *out, const ls_roc *list, int labels) {
 
 static void csv_number(FILE *out, double x) {
     fputc(',', out);
-    if (!isnan(x)) fprintf(out, "%.9g", x);
+    if (!isnan(x)) fputs(ls_text_real(x, (char[32]){0}), out);
 }
 
 void ls_roc_csv(FILE *out, const ls_roc *list, int labels) {
@@ -164,7 +165,7 @@ void ls_roc_curves_csv(FILE *out, const ls_roc *list, int labels) {
         ls_csv_text(out, list[i].name);
     }
     for (int k = 0; k <= LS_ROC_STEPS; k++) {
-        fprintf(out, "\n%.9g", (double)k / LS_ROC_STEPS);
+        fprintf(out, "\n%s", ls_text_real((double)k / LS_ROC_STEPS, (char[32]){0}));
         for (int i = 0; i < labels; i++) csv_number(out, list[i].curve[k]);
     }
     fputc('\n', out);

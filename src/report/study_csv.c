@@ -3,13 +3,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "report/csv.h"
 #include "report/study_impl.h"
 
 // Empty where it was not measured.
 static void csv_number(FILE *out, double x, int measured) {
     fputc(',', out);
-    if (measured && isfinite(x)) fprintf(out, "%.9g", x);
+    if (measured && isfinite(x)) fputs(ls_text_real(x, (char[32]){0}), out);
 }
 
 void ls__study_csv(FILE *out, const ls_study *s) {

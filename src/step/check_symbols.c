@@ -124,10 +124,9 @@ static int fill(ls__held *h, int64_t begin, int64_t end) {
 
 static int all_before(const ls__accesses *a, int queue, const uint32_t *clock) {
     for (int i = 0; i < a->count; i++)
-        if (a->list[i].queue != queue && a->list[i].queue >= 0 && (!clock || clock[a->list[i].queue] < a->list[i].clock)) {
-            if (getenv("DBG")) fprintf(stderr, "queue %d clock %u known %u\n", a->list[i].queue, a->list[i].clock, clock ? clock[a->list[i].queue] : 0);
+        if (a->list[i].queue != queue && a->list[i].queue >= 0 &&
+            (!clock || clock[a->list[i].queue] < a->list[i].clock))
             return 0;
-        }
     return 1;
 }
 

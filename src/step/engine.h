@@ -50,7 +50,7 @@ typedef struct ls_engine_config {
     // The parameters, from 0 to `length` without gaps; borrowed while planning. NULL: all is one kernel.
     const ls_segment *segments;
     int segment_count;
-    int decay_kernels_only;  // 1: weight decay leaves alone what is no kernel
+    int decay_kernels_only;  // 1: weight decay, and l2, leave alone what is no kernel
     int lookahead;           // 1: slow weights are kept, which ls_step_info.slow_keeps moves (optim/lookahead.h)
     double clip_norm;        // the largest norm of a mean gradient; a larger one is scaled down to it. 0: none
     int find_not_finite;     // 1: new weights are looked through for what is no finite number (ls_engine_not_finite)

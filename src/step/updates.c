@@ -19,15 +19,18 @@ static ls_run make_run(const ls_engine_config *config, const ls_segment *segment
                   .params = config->params};
     if (config->optimizer->layerwise && segment->kernel && !segment->statistic && !segment->frozen)
         run.segment = (*adapted)++;
-    if (segment->decay_scale > 0) run.params.weight_decay *= segment->decay_scale;
-    if (segment->decay_scale < 0 || (config->decay_kernels_only && !segment->kernel)) run.params.weight_decay = 0;
+    if (segment->decay_scale > 0)
+        run.params.weight_decay *= segment->decay_scale, run.params.l2 *= segment->decay_scale;
+    if (segment->decay_scale < 0 || (config->decay_kernels_only && !segment->kernel))
+        run.params.weight_decay = run.params.l2 = 0;
     return run;
 }
 
 static int updated_alike(const ls_run *a, const ls_run *b) {
     if (a->frozen || b->frozen) return a->frozen && b->frozen;
     if (a->statistic || b->statistic) return a->statistic && b->statistic && a->momentum == b->momentum;
-    return a->segment < 0 && b->segment < 0 && a->params.weight_decay == b->params.weight_decay && a->rate == b->rate;
+    return a->segment < 0 && b->segment < 0 && a->params.weight_decay == b->params.weight_decay &&
+           a->params.l2 == b->params.l2 && a->rate == b->rate;
 }
 
 // Neighbours that are updated alike become one run, so that update loops are long and a vector without options is one run.
@@ -189,12 +192,32 @@ static ls_status clip(ls_worker *w, const ls_task *t, int64_t delta, int64_t n, 
 }
 
 // The mean gradient of a block, clipped where norms are known: in a block, or where it was kept.
-static ls_status gradient(ls_worker *w, const ls_task *t, int64_t delta, int64_t n, ls_span *g) {
+static ls_status clipped(ls_worker *w, const ls_task *t, int64_t delta, int64_t n, ls_span *g) {
     *g = ls__block(w, 0);
     if (!is_kept(w, t)) return ls__mean_block(w, t, delta, n, *g);
     ls_span kept = ls__place_at(w->engine, ls__input(w, t, 0), delta).device;
     if (ls__clips(w->engine)) return clip(w, t, delta, n, kept, *g);
     *g = kept;
+    return LS_OK;
+}
+
+// The same with the gradient of the L2 penalty, which clipping has no part in.
+static ls_status gradient(ls_worker *w, const ls_task *t, int64_t delta, int64_t n, ls_span *g) {
+    LS_TRY(clipped(w, t, delta, n, g));
+    if (!(w->engine->config.params.l2 > 0)) return LS_OK;
+    ls_span x[LS_UPDATE_SPANS], out = ls__block(w, 0);
+    spans_of(w, t, delta, *g, out, x);
+    ls_span penalized[LS_L2_SPANS] = {x[LS_UPDATE_W], *g, out};
+    int64_t at = t->begin + delta, end = at + n;
+    for (const ls_run *run = ls__run_at(w->engine, at); at < end; run++) {
+        int64_t count = ls__run_end(run, end) - at;
+        ls_formula_call call;
+        ls_l2_call(run->statistic ? 0 : run->params.l2, &call);
+        LS_TRY(ls_apply(w->queue, &call, penalized, LS_L2_SPANS, count));
+        for (int i = 0; i < LS_L2_SPANS; i++) penalized[i] = ls_span_at(penalized[i], count * 4);
+        at += count;
+    }
+    *g = out;
     return LS_OK;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/json.h"
 #include "train/checkpoint.h"
 
 // --- writing ---------------------------------------------------------------------------------------------------------
@@ -153,7 +154,7 @@ ls_status ls__state_write(const ls_trainer *t, const double *sum, const char *re
                   training(t), "position", position(t, running), "recipe", kept, "epochs", epochs(&t->history),
                   "history", history(t, running), "sum", numbers(sum, t->measures.width));
     if (root) add_images(root, t);
-    *out = root ? json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(17)) : NULL;
+    *out = root ? ls_json_shorten(json_dumps(root, JSON_INDENT(1) | JSON_REAL_PRECISION(17))) : NULL;
     json_decref(root);
     return *out ? LS_OK : LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "out of memory for the state of a checkpoint");
 }

@@ -180,13 +180,14 @@ static ls_status choose_optimizer(ls_exchange *x, ls_engine_config *out) {
                                         .epsilon = c->epsilon,
                                         .weight_decay = c->weight_decay,
                                         .nesterov = c->nesterov,
-                                        .trust_coefficient = c->trust_coefficient};
+                                        .trust_coefficient = c->trust_coefficient,
+                                        .l2 = c->l2};
     out->optimizer = &no_optimizer;
     if (!x->updates) {
-        if (c->lr < 0 && c->momentum < 0 && c->weight_decay < 0) return LS_OK;
+        if (c->lr < 0 && c->momentum < 0 && c->weight_decay < 0 && c->l2 == 0) return LS_OK;
         return LS_FAIL(
             LS_STATUS_INVALID_ARGUMENT,
-            "lr, momentum or weight_decay is set, and there is no optimizer: set optimizer, or leave them out");
+            "lr, momentum, weight_decay or l2 is set, and there is no optimizer: set optimizer, or leave them out");
     }
     LS_TRY(ls_optimizer_find(c->optimizer, &out->optimizer));
     LS_TRY(ls_optimizer_resolve(out->optimizer, &out->params));
@@ -215,11 +216,11 @@ static ls_status check_alike(const ls_exchange *x) {
     for (int i = 0; i < x->count; i++) sizes = (sizes ^ (uint64_t)x->parameters[i].given.count) * 1099511628211u;
     snprintf(line, sizeof line,
              "parameters=%d; elements=%lld; sizes=%016llx; micro_batches=%lld; samples=%lld; optimizer=%s; lr=%a; "
-             "momentum=%a; beta1=%a; beta2=%a; epsilon=%a; weight_decay=%a; nesterov=%d; trust_coefficient=%a; "
+             "momentum=%a; beta1=%a; beta2=%a; epsilon=%a; weight_decay=%a; l2=%a; nesterov=%d; trust_coefficient=%a; "
              "clip_norm=%a; strategy=%s; servers=%d; algorithm=%s; compress=%s; bucket_size=%a",
              x->count, (long long)x->length, (unsigned long long)sizes, (long long)c->micro_batches,
              (long long)c->samples, c->optimizer, c->lr, c->momentum, c->beta1, c->beta2, c->epsilon, c->weight_decay,
-             c->nesterov, c->trust_coefficient, c->clip_norm, c->strategy, c->servers, c->algorithm, c->compress,
+             c->l2, c->nesterov, c->trust_coefficient, c->clip_norm, c->strategy, c->servers, c->algorithm, c->compress,
              c->bucket_size);
     return ls_comm_check_equal(x->comm, "what is exchanged", line);
 }

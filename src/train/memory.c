@@ -41,13 +41,15 @@ static void add_arenas(ls_memory *m, const ls_trainer *t) {
     const ls_replica *first = &t->replica[0];
     const ls_plan *largest = NULL;
     ls_memory_arena *const arenas[LS_PLAN_KINDS] = {[LS_PLAN_KIND_TRAIN] = &m->train,
+                                                    [LS_PLAN_KIND_TRAIN_REST] = &m->train_rest,
                                                     [LS_PLAN_KIND_TRAIN_TAIL] = &m->train_tail,
                                                     [LS_PLAN_KIND_EVALUATE] = &m->evaluate,
-                                                    [LS_PLAN_KIND_EVALUATE_TAIL] = &m->evaluate_tail};
+                                                    [LS_PLAN_KIND_EVALUATE_REST] = &m->evaluate_tail};
     const int64_t samples[LS_PLAN_KINDS] = {[LS_PLAN_KIND_TRAIN] = t->train_shape.micro_batch,
+                                            [LS_PLAN_KIND_TRAIN_REST] = t->train_shape.rest,
                                             [LS_PLAN_KIND_TRAIN_TAIL] = t->train_shape.tail,
                                             [LS_PLAN_KIND_EVALUATE] = t->eval_shape.micro_batch,
-                                            [LS_PLAN_KIND_EVALUATE_TAIL] = t->eval_shape.tail};
+                                            [LS_PLAN_KIND_EVALUATE_REST] = t->eval_shape.rest};
     for (int i = 0; i < LS_PLAN_KINDS; i++) {
         const ls_plan *plan = first->plan[i];
         if (!plan) continue;

@@ -69,7 +69,8 @@ static const ls_option table[] = {
     {"micro-batch", LS_OPTION_COUNT, AT(micro_batch), .metavar = "M", .min = 1, .max = LS_MAX_BATCH, TRAINING,
      .initial = "a fixed function of the batch size",
      .help =
-         "samples per micro-batch, the piece of a batch that one replica computes at a time; divides the batch size"},
+         "samples per micro-batch, the piece of a batch that one replica computes at a time; where it does not divide "
+         "the batch, the last one is shorter. Batch normalization normalizes over a micro-batch"},
     {"seed", LS_OPTION_SEED, AT(seed), .metavar = "N", TRAINING,
      .help = "what everything random is drawn from: initial weights, order of samples, augmentation, dropout"},
     {"shuffle", LS_OPTION_FLAG, AT(shuffle), TRAINING, .help = "keep the order of the samples in every epoch"},
@@ -222,9 +223,17 @@ static const ls_option table[] = {
     {"epsilon", LS_OPTION_REAL, AT(epsilon), .metavar = "X", OPTIMIZERS_OWN, OPTIMIZER,
      .help = "added to the denominator in adam, adamw, lars and lamb"},
     {"weight-decay", LS_OPTION_REAL, AT(weight_decay), .metavar = "X", OPTIMIZERS_OWN, OPTIMIZER,
-     .help = "how fast weights shrink"},
+     .help =
+         "decoupled weight decay: weights shrink by X times the rate, outside of the gradient (AdamW; weight_decay of "
+         "Keras's optimizers). In lars it is part of the gradient, in lamb of the direction, as in their papers"},
+    {"l2", LS_OPTION_REAL, AT(l2), .metavar = "X", OPTIMIZER, .initial = "none",
+     .help =
+         "coupled weight decay: X times the weights is added to the gradient before momentum and moments (weight_decay "
+         "of PyTorch's SGD and Adam, Caffe and MXNet; twice the factor of Keras's regularizers.L2). Losses are "
+         "reported without it"},
     {"decay-biases", LS_OPTION_FLAG, AT(decay_biases), OPTIMIZER,
-     .help = "weight decay shrinks kernels only, neither biases nor the scales and shifts of batch normalization"},
+     .help = "weight decay and L2 are of kernels only, neither of biases nor of the scales and shifts of batch "
+             "normalization"},
     {"trust-coefficient", LS_OPTION_REAL, AT(trust_coefficient), .metavar = "X", OPTIMIZERS_OWN, OPTIMIZER,
      .help = "of lars: at rate 1, how far the gradient moves a kernel in a step, in norms of the kernel"},
     {"lookahead", LS_OPTION_INT, AT(lookahead), .metavar = "K", .min = 1, .max = 1000000, OPTIMIZER, .initial = "none",

@@ -55,19 +55,24 @@ void ls_train_config_init(ls_train_config *c) {
                            .schedule_period_epochs = 4};
 }
 
-// Eight micro-batches, so that up to eight workers share a step, but none larger than 128 samples (more does not make
-// kernels faster) and, where the batch allows it, none smaller than 16 (less makes them slow). Divisors of the batch only.
+// Eight micro-batches, so that up to eight workers share a step, but none larger than 128 samples
+// (more does not make kernels faster) and none smaller than 16 (less makes them slow, and batch
+// normalization needs samples), unless the batch is. Divisors of the batch come first. Where it has
+// none of that size, the last micro-batch is shorter, and at least half of the others.
 int64_t ls_micro_batch_default(int64_t batch) {
     if (batch < 1) return 0;
-    int64_t least = batch < 16 ? 1 : 16, best = 0;
-    for (int64_t m = 1; m <= batch && m <= 128; m++)
-        if (batch % m == 0 && m >= least && (best == 0 || batch / m >= 8)) best = m;
-    return best ? best : batch <= 128 ? batch : 1;
+    int64_t best = 0;
+    for (int64_t m = 16; m <= batch && m <= 128; m++)
+        if (batch % m == 0 && (best == 0 || batch / m >= 8)) best = m;
+    if (best) return best;
+    for (int64_t m = 16; m <= batch && m <= 128; m++)
+        if (2 * (batch % m) >= m && (batch - 1) / m >= 7) best = m;
+    return best ? best : batch;
 }
 
 static ls_optimizer_params params_of(const ls_train_config *c) {
-    return (ls_optimizer_params){c->lr,      c->momentum,     c->beta1,    c->beta2,
-                                 c->epsilon, c->weight_decay, c->nesterov, c->trust_coefficient};
+    return (ls_optimizer_params){c->lr,       c->momentum,          c->beta1, c->beta2, c->epsilon, c->weight_decay,
+                                 c->nesterov, c->trust_coefficient, c->l2};
 }
 
 ls_status ls_train_base_rate(const ls_train_config *c, double *out) {
@@ -268,12 +273,11 @@ ls_status ls__sizes_resolve(ls_trainer *t) {
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the global batch is to hold %lld samples; at most %lld make sense",
                        (long long)c->batch_size, (long long)LS_MAX_BATCH);
     if (c->micro_batch <= 0) c->micro_batch = ls_micro_batch_default(c->batch_size);
-    if (c->batch_size % c->micro_batch != 0)
-        return LS_FAIL(
-            LS_STATUS_INVALID_ARGUMENT,
-            "the global batch of %lld samples is not a multiple of the micro-batch of %lld: choose a micro-batch "
-            "that divides it, or leave it to the library",
-            (long long)c->batch_size, (long long)c->micro_batch);
+    if (c->micro_batch > c->batch_size)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
+                       "the micro-batch of %lld samples is larger than the global batch of %lld: choose a smaller one, "
+                       "or leave it to the library",
+                       (long long)c->micro_batch, (long long)c->batch_size);
     if (c->loader_threads < 0 || c->loader_threads > 1024)
         return LS_FAIL(
             LS_STATUS_INVALID_ARGUMENT,
@@ -313,7 +317,8 @@ ls_epoch_shape ls__epoch_shape(int64_t count, int64_t batch, int64_t micro_batch
                             .micro_batch = micro_batch,
                             .steps = steps,
                             .micro_batches = (batch + micro_batch - 1) / micro_batch,
-                            .tail = last % micro_batch};
+                            .rest = steps > 1 || last == batch ? batch % micro_batch : 0,
+                            .tail = last < batch ? last % micro_batch : 0};
 }
 
 void ls__epoch_step(const ls_epoch_shape *s, int64_t step, int64_t *samples, int64_t *micro_batches) {

@@ -140,6 +140,7 @@ struct ls_running {
     ls_backward backward;
     double start, waited;  // when it began to compute, and what it had waited for the exchange by then
     double *row;
+    int64_t samples;  // of the whole step
     ls_status status;
 };
 typedef struct ls_running running;
@@ -301,6 +302,12 @@ static void slow_down(const ls_trainer *t, double start) {
     while (nanosleep(&left, &left) != 0 && errno == EINTR) continue;
 }
 
+// The plan for a micro-batch of a step that has so many samples in all.
+static ls_plan_kind train_kind(const ls_trainer *t, int64_t all, int64_t samples) {
+    if (samples == t->train_shape.micro_batch) return LS_PLAN_KIND_TRAIN;
+    return all == t->train_shape.batch ? LS_PLAN_KIND_TRAIN_REST : LS_PLAN_KIND_TRAIN_TAIL;
+}
+
 static ls_status begin_forward(ls_replica *r, running *m) {
     ls_trainer *t = r->trainer;
     begins(r, LS_FLIGHT_LOAD);
@@ -308,7 +315,7 @@ static ls_status begin_forward(ls_replica *r, running *m) {
     lap(r, &r->phases.load, LS_SPAN_LOAD);
     m->start = r->since;
     m->waited = r->phases.exchange;
-    m->plan = r->plan[m->batch->count == t->train_shape.micro_batch ? LS_PLAN_KIND_TRAIN : LS_PLAN_KIND_TRAIN_TAIL];
+    m->plan = r->plan[train_kind(t, m->samples, m->batch->count)];
     return feed(r, m->batch, &m->in);
 }
 
@@ -322,7 +329,7 @@ static ls_status end_forward(ls_replica *r, running *m, int64_t v) {
 static void forward(ls_replica *r, running *m, const ls_step_run *run) {
     ls_trainer *t = r->trainer;
     if (run->part == 0) {
-        *m = (running){.row = m->row};
+        *m = (running){.row = m->row, .samples = m->samples};
         memset(r->ready, run->parts == 1, (size_t)t->bucket_count);
         m->status = begin_forward(r, m);
     }
@@ -387,6 +394,7 @@ static void go_through(ls_replica *r, const ls_step_info *info, int64_t row) {
     ls_step_client client = {.user = r, .vote = vote, .call = t->async ? call : NULL};
     ls_step_run run;
     ls_vote decision;
+    r->running->samples = info->samples;
     ls_status status = ls_engine_begin(t->engine, r->index, r->queue, info, &client, &times);
     while (status == LS_OK && ls_engine_next(t->engine, r->index, &run)) {
         add_times(r, &times);
@@ -435,7 +443,7 @@ static ls_status evaluate_micro_batch(ls_replica *r, int64_t first, double *row)
     LS_TRY(ls_loader_get(r->eval_loader, &batch, NULL));
     double start = ls_clock();
     ls_plan *plan =
-        r->plan[batch->count == t->eval_shape.micro_batch ? LS_PLAN_KIND_EVALUATE : LS_PLAN_KIND_EVALUATE_TAIL];
+        r->plan[batch->count == t->eval_shape.micro_batch ? LS_PLAN_KIND_EVALUATE : LS_PLAN_KIND_EVALUATE_REST];
     ls_status status = feed(r, batch, &in);
     if (status == LS_OK) status = ls_plan_forward(plan, r->queue, &in.all);
     if (status == LS_OK) status = take_measures(r, plan, batch->count, row);

@@ -256,6 +256,36 @@ ls_status ls__results_digest(ls_trainer *t, char text[65]) {
     return status;
 }
 
+enum { FEW_SAMPLES = 4, FEW_VALUES = 8 };
+
+// Batch normalization over one value gives its shift alone, and nothing before it learns.
+static void advise_normalization(const ls_trainer *t, char *text, size_t size) {
+    const ls_epoch_shape *s = &t->train_shape;
+    int64_t samples = s->rest ? s->rest : s->micro_batch < s->count ? s->micro_batch : s->count, least = 0;
+    const ls_node *which = NULL;
+    for (const ls_node *n = t->graph->nodes; n < t->graph->nodes + t->graph->node_count; n++)
+        for (int p = 0; p < n->param_count; p++) {
+            if (t->graph->store->params[n->params[p]].role != LS_PARAM_STATISTIC) continue;
+            if (!ls__graph_trains(t->graph, n->params[p])) continue;
+            ls_shape x = n->output[0].shape;
+            int64_t positions = ls_shape_count(x) / x.dim[x.ndim - 1];
+            if (!which || positions < least) which = n, least = positions;
+        }
+    if (!which) return;
+    if (samples < FEW_SAMPLES || samples * least < FEW_VALUES)
+        snprintf(
+            text, size,
+            "layer %.60s: batch normalization over the %lld value%s of a micro-batch of %lld sample%s, which is too "
+            "few to learn by: take larger micro-batches, or a larger batch",
+            which->name, (long long)(samples * least), samples * least == 1 ? "" : "s", (long long)samples,
+            samples == 1 ? "" : "s");
+    else if (s->tail * least == 1)
+        snprintf(text, size,
+                 "layer %.60s: batch normalization over 1 value in the last step of an epoch, for which 1 sample is "
+                 "left: drop the remainder, or take another batch size",
+                 which->name);
+}
+
 ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
     LS_NEED(out, "out");
     LS_NEED(t, "trainer");
@@ -293,6 +323,9 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
                          .exchange_bytes_per_second = t->tuned.speed.bytes_per_second,
                          .exchange_hidden = h->exchange_hidden / (here > 0 ? (double)here : 1),
                          .samples_replaced = h->replaced,
+                         .weight_decay = t->choices.optimizer_params.weight_decay,
+                         .weight_decay_form = t->choices.optimizer->decay,
+                         .l2 = t->choices.optimizer_params.l2,
                          .loss_scale = t->at.scale,
                          .loss_scale_dynamic = t->choices.loss_scale.dynamic,
                          .synchronous = t->choices.strategy->synchronous && (!t->async || t->config.staleness == 0),
@@ -316,6 +349,7 @@ ls_status ls_trainer_result(ls_trainer *t, ls_train_result *out) {
     }
     snprintf(r.replicas_reason, sizeof r.replicas_reason, "%s", s->reason);
     snprintf(r.cores_advice, sizeof r.cores_advice, "%s", s->advice);
+    advise_normalization(t, r.normalization_advice, sizeof r.normalization_advice);
     t->device->ops->describe(t->device, r.device_description, sizeof r.device_description);
     t->comm->ops->describe(t->comm, r.comm_description, sizeof r.comm_description);
     snprintf(r.broken_sample, sizeof r.broken_sample, "%s", h->broken);

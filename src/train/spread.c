@@ -220,16 +220,17 @@ ls_status ls_train_spread(const ls_train_config *config, int workers, int cores,
     LS_NEED(replicas, "replicas");
     LS_NEED(threads, "threads");
     int64_t m = config->micro_batch > 0 ? config->micro_batch : ls_micro_batch_default(config->batch_size);
+    int64_t v = m < 1 ? 0 : (config->batch_size + m - 1) / m;
     const ls_device_ops *device = config->device ? ls_device_ops_find(config->device) : NULL;
     ls_cores have = {.domains = 1, .count = {cores}};
-    if (workers < 1 || cores < 0 || m < 1 || config->batch_size / m < workers)
+    if (workers < 1 || cores < 0 || m < 1 || v < workers)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "%d workers of %d cores for a batch of %lld in micro-batches of %lld", workers, cores,
                        (long long)config->batch_size, (long long)m);
     ls_spread_question q = {.have = &have,
                             .kinds = 1,
                             .workers = workers,
-                            .micro_batches = config->batch_size / m,
+                            .micro_batches = v,
                             .replicas = config->replicas,
                             .threads = config->threads,
                             .most_threads = device && device->most_threads ? device->most_threads : 1};

@@ -75,18 +75,21 @@ void ls__timeline_choose(ls_timeline *l, int64_t steps, int64_t epochs, int64_t 
     l->first = smaller(WARM_UP, steps - l->steps);
 }
 
+static int64_t most_steps(ls_plan *const *plan, ls_plan_kind first, ls_plan_kind last) {
+    int64_t most = 0;
+    for (int p = first; p <= (int)last; p++) most = larger(most, steps_of(plan[p]));
+    return most;
+}
+
 // Decides what is recorded, the same on all workers, and returns how many events a replica may need for it.
 static int64_t make_room(const ls_trainer *t, ls_timeline *l) {
     ls_plan *const *plan = t->replica[0].plan;
     int64_t run = ls__deal_maximum(t, t->train_shape.micro_batches);
-    int64_t need =
-        run * (larger(steps_of(plan[LS_PLAN_KIND_TRAIN]), steps_of(plan[LS_PLAN_KIND_TRAIN_TAIL])) + BATCH_EVENTS) +
-        STEP_EVENTS + ls_engine_lane_events(t->engine) + ls_engine_progress_events(t->engine) +
-        4 * t->bucket_count;
+    int64_t need = run * (most_steps(plan, LS_PLAN_KIND_TRAIN, LS_PLAN_KIND_TRAIN_TAIL) + BATCH_EVENTS) + STEP_EVENTS +
+                   ls_engine_lane_events(t->engine) + ls_engine_progress_events(t->engine) + 4 * t->bucket_count;
     int64_t room = MOST_EVENTS / t->spread.lanes, epochs = larger(t->config.epochs, 1);
     ls__timeline_choose(l, t->train_shape.steps, epochs, room, need);
-    int64_t batch =
-        larger(steps_of(plan[LS_PLAN_KIND_EVALUATE]), steps_of(plan[LS_PLAN_KIND_EVALUATE_TAIL])) + BATCH_EVENTS;
+    int64_t batch = most_steps(plan, LS_PLAN_KIND_EVALUATE, LS_PLAN_KIND_EVALUATE_REST) + BATCH_EVENTS;
     int64_t evaluations = t->config.validate ? epochs : 1;
     l->evaluated = smaller(l->steps * run, larger(room / (evaluations * batch), 1));
     return l->epochs * l->steps * need + evaluations * (l->evaluated * batch + 4) + 4 * epochs;

@@ -143,10 +143,10 @@ static ls_status make_plan(ls_trainer *t, ls_replica *r, ls_plan_kind kind, int6
     return ls_plan_create(t->graph, t->device, t->params, &config, &r->plan[kind]);
 }
 
-// Whether the lane computes the last micro-batch of the last step, which may be a smaller one.
-static int runs_tail(const ls_trainer *t, const ls_epoch_shape *shape, const ls_replica *r) {
+// Whether the lane computes the last micro-batch of a step, which may be a smaller one.
+static int runs_last(const ls_trainer *t, const ls_epoch_shape *shape, const ls_replica *r, int64_t step) {
     int64_t samples, micro_batches, begin, end;
-    ls__epoch_step(shape, shape->steps - 1, &samples, &micro_batches);
+    ls__epoch_step(shape, step, &samples, &micro_batches);
     if (shape == &t->train_shape)
         ls__replica_deal(r, micro_batches, &begin, &end);
     else
@@ -159,12 +159,14 @@ static int runs_tail(const ls_trainer *t, const ls_epoch_shape *shape, const ls_
 static ls_status make_plans(ls_trainer *t, ls_replica *r) {
     const ls_epoch_shape *train = &t->train_shape, *eval = &t->eval_shape;
     LS_TRY(make_plan(t, r, LS_PLAN_KIND_TRAIN, train->micro_batch));
-    if (train->tail && (r->index == 0 || runs_tail(t, train, r)))
+    if (train->rest && (r->index == 0 || runs_last(t, train, r, 0)))
+        LS_TRY(make_plan(t, r, LS_PLAN_KIND_TRAIN_REST, train->rest));
+    if (train->tail && (r->index == 0 || runs_last(t, train, r, train->steps - 1)))
         LS_TRY(make_plan(t, r, LS_PLAN_KIND_TRAIN_TAIL, train->tail));
     if (t->eval_split.count == 0) return LS_OK;
     LS_TRY(make_plan(t, r, LS_PLAN_KIND_EVALUATE, eval->micro_batch));
-    if (eval->tail && (r->index == 0 || runs_tail(t, eval, r)))
-        LS_TRY(make_plan(t, r, LS_PLAN_KIND_EVALUATE_TAIL, eval->tail));
+    if (eval->rest && (r->index == 0 || runs_last(t, eval, r, 0)))
+        LS_TRY(make_plan(t, r, LS_PLAN_KIND_EVALUATE_REST, eval->rest));
     return LS_OK;
 }
 

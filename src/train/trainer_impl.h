@@ -81,7 +81,8 @@ typedef struct ls_epoch_shape {
     int64_t count, batch, micro_batch;
     int64_t steps;
     int64_t micro_batches;  // in a full step
-    int64_t tail;           // samples in the last micro-batch of all when it is a smaller one; else 0
+    int64_t rest;           // samples in the last micro-batch of a full step when it is a smaller one; else 0
+    int64_t tail;           // the same of the last step when that is not a full one
 } ls_epoch_shape;
 
 // How the work is spread: decided from cores and micro-batches, the same on all workers.
@@ -150,12 +151,14 @@ typedef enum ls_command {
     LS_COMMAND_EXIT
 } ls_command;
 
-// The plans a replica runs, any of which it may never need. The tails take the last, smaller micro-batch.
+// The plans a replica runs, any of which it may never need. The smaller micro-batches that end steps have plans of their own:
+// rests are of full steps, and the tail is of the last step of an epoch.
 typedef enum ls_plan_kind {
     LS_PLAN_KIND_TRAIN,
+    LS_PLAN_KIND_TRAIN_REST,
     LS_PLAN_KIND_TRAIN_TAIL,
     LS_PLAN_KIND_EVALUATE,
-    LS_PLAN_KIND_EVALUATE_TAIL,
+    LS_PLAN_KIND_EVALUATE_REST,
     LS_PLAN_KINDS
 } ls_plan_kind;
 

@@ -62,7 +62,7 @@ printf 'train:5\ntrain:0\n' >"$c/numbers"
 run 0 "$lockstep" data "recordio:$c/broken.rec,exclude=$c/numbers" --no-storage
 
 # Arrays: both sets in a file, or Caffe's layout in two; the same training as of what they were made of.
-run 0 "$lockstep" train mnist-linear --data synthetic:9x9x3,4,60,20 --device ref --epochs 1 --batch-size 8
+run 0 "$lockstep" train mnist-linear --data synthetic:9x9x3,4,60,20 --device ref --epochs 1 --batch-size 8 --micro-batch 4
 memory=$(digest)
 run 0 "$lockstep" convert synthetic:9x9x3,4,60,20 "hdf5:$c/k.h5"
 run 0 "$lockstep" convert synthetic:9x9x3,4,60,20 "hdf5:$c/a.h5,layout=caffe,test=$c/b.h5" --workers 2
@@ -70,7 +70,7 @@ run 0 "$lockstep" convert "hdf5:$c/k.h5" "numpy:$c/k.npz"
 says "60 and 20 samples written"
 for other in "hdf5:$c/k.h5" "hdf5:$c/a.h5,test=$c/b.h5" "numpy:$c/k.npz"; do
     # shellcheck disable=SC2046
-    run 0 "$lockstep" train mnist-linear --data "$other" --device ref --epochs 1 --batch-size 8 $(workers 2)
+    run 0 "$lockstep" train mnist-linear --data "$other" --device ref --epochs 1 --batch-size 8 --micro-batch 4 $(workers 2)
     [ "$(digest)" = "$memory" ] || wrong "$other: $(digest), and in memory $memory"
 done
 run 0 "$lockstep" convert "$data" "numpy:$c/trees.npz" --image-size 20

@@ -172,9 +172,9 @@ refuses 1 "is an image beside the folders of the classes" "$lockstep" train mnis
 refuses 1 "is not a folder" "$lockstep" train mnist-linear --data "images:$here/nowhere"
 refuses 2 "from 0 to 1024" "$lockstep" train mnist-linear --data digits --loader-threads 1025
 # Replicas share what a host has.
-run 0 "$lockstep" train mnist-linear --data "$data" --device ref --epochs 1 --batch-size 8 --replicas 2 --loader-threads 5 --record "$here/loaders.json"
+run 0 "$lockstep" train mnist-linear --data "$data" --device ref --epochs 1 --batch-size 8 --micro-batch 2 --replicas 2 --loader-threads 5 --record "$here/loaders.json"
 grep -q '"loader_threads": 5,' "$here/loaders.json" || wrong "a host with other than five loader threads"
-run 0 "$lockstep" train mnist-linear --data "$data" --device ref --epochs 1 --batch-size 8 --replicas 3 --loader-threads 1 --record "$here/loaders.json"
+run 0 "$lockstep" train mnist-linear --data "$data" --device ref --epochs 1 --batch-size 8 --micro-batch 2 --replicas 3 --loader-threads 1 --record "$here/loaders.json"
 grep -q '"loader_threads": 3,' "$here/loaders.json" || wrong "three replicas with other than three loader threads"
 # A server computes nothing, and takes none of them.
 if [ -n "$hosts" ]; then
@@ -186,7 +186,7 @@ head -c 300 "$here/trees/train/ash/001.jpg" >"$here/cut.jpg"
 mv "$here/cut.jpg" "$here/trees/train/ash/001.jpg"
 for way in "" "$(workers 2)"; do
     # shellcheck disable=SC2046,SC2086
-    run 1 "$lockstep" train mnist-linear --data "$data" --device ref --epochs 1 --batch-size 8 $way
+    run 1 "$lockstep" train mnist-linear --data "$data" --device ref --epochs 1 --batch-size 8 --micro-batch 4 $way
     complains "trees/train/ash/001.jpg is damaged"
 done
 

@@ -74,6 +74,17 @@ run 0 "$lockstep" train "$here/small.net" $few $decays --decay-scale '*bias=0,*g
 [ "$(digest "$here/one.json")" != "$(digest "$here/decays.json")" ] || wrong "--decay-scale changes nothing"
 run 0 "$lockstep" train "$here/small.net" $few $decays --weight-decay 0.2 --decay-scale '*=0.5' --record "$here/one.json"
 [ "$(digest "$here/one.json")" = "$(digest "$here/decays.json")" ] || wrong "half of twice the decay is not the decay"
+grep -q '"weight_decay_form": "decoupled"' "$here/one.json" && grep -q '"weight_decay": 0.2,' "$here/one.json" || wrong "which decay?"
+coupled="--optimizer sgd --lr 0.1 --l2 0.125 --limit-train 64 --epochs 1 --verbose 1"
+run 0 "$lockstep" train "$here/small.net" $few $coupled --record "$here/l2.json"
+says "sgd, learning rate 0.1, L2 0.125 (coupled)"
+grep -q '"l2": 0.125,' "$here/l2.json" || wrong "the record does not have --l2"
+run 0 "$lockstep" train "$here/small.net" $few $coupled --l2 0.25 --decay-scale '*=0.5' --record "$here/one.json"
+[ "$(digest "$here/one.json")" = "$(digest "$here/l2.json")" ] || wrong "half of twice --l2 is not --l2"
+run 0 "$lockstep" train "$here/small.net" $few $coupled --no-decay-biases --record "$here/kernels.json"
+run 0 "$lockstep" train "$here/small.net" $few $coupled --decay-scale '*bias=0,*gamma=0,*beta=0' --record "$here/one.json"
+[ "$(digest "$here/one.json")" = "$(digest "$here/kernels.json")" ] || wrong "--l2 spares other weights than --weight-decay"
+[ "$(digest "$here/one.json")" != "$(digest "$here/l2.json")" ] || wrong "--l2 is of kernels alone"
 refuses 2 "expected PATTERN=X, as *beta=0, but got 'head'" "$lockstep" train "$here/small.net" --decay-scale 'head'
 refuses 2 "by 0 or a number from 1e-6 to 1e6, not by -1" "$lockstep" train "$here/small.net" --decay-scale 'head*=-1'
 refuses 2 'no parameter matches "heads*"' "$lockstep" train "$here/small.net" --freeze 'heads*'

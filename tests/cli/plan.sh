@@ -90,7 +90,10 @@ refuses 2 "got '0'" "$lockstep" plan mnist-cnn --memory 0
 refuses 2 "got '16GB'" "$lockstep" plan mnist-cnn --memory 16GB
 refuses 2 "leave --micro-batch out" "$lockstep" plan mnist-cnn --memory 1G --micro-batch 8
 refuses 2 "--hosts 3 for 2 workers" "$lockstep" plan mnist-cnn --workers 2 --hosts 3
-refuses 1 "not a multiple of the micro-batch" "$lockstep" plan mnist-cnn --batch-size 100 --micro-batch 30
+refuses 1 "micro-batch of 130 samples is larger than the global batch" "$lockstep" plan mnist-cnn --batch-size 100 --micro-batch 130
+run 0 "$lockstep" plan mnist-cnn --batch-size 100 --micro-batch 30
+says "global batch 100 = 4 micro-batches of 30"
+says "training, the last of a step, 10 samples"
 refuses 1 "9 workers for 8 micro-batches" "$lockstep" plan mnist-cnn --batch-size 64 --micro-batch 8 --workers 9
 refuses 1 "digits" "$lockstep" plan mnist-cnn --data digit
 refuses 2 "unknown option --memroy; did you mean --memory?" "$lockstep" plan mnist-cnn --memroy 1G

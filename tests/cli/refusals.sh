@@ -13,7 +13,7 @@ each "there is no dataset \"digit\" (did you mean digits?); there are: mnist:DIR
 each "there is no dataset \"$here\": before a folder comes the format of its files, as in mnist:DIR" --data "$here"
 each "$here/nowhere" --data "mnist:$here/nowhere"
 each "model mnist-mlp tells 5 classes apart, dataset digits has 10: give it as many" --classes 5
-each "not a multiple" --batch-size 100 --micro-batch 30
+each "is larger than the global batch of 100" --batch-size 100 --micro-batch 130
 each "replicas" --batch-size 64 --micro-batch 32 --replicas 8
 each "crop and resized-crop both choose" --augment crop,resized-crop
 each "7x7 pixels" --image-size 7 --augment crop

@@ -29,6 +29,12 @@ same() {
         same
         [ "$(grep -c 'Weights digest' "$here/out")" -eq 1 ] || wrong "more than one worker speaks"
     fi
+    # A micro-batch that does not divide the batch: the last one of every step is shorter.
+    run 0 "$lockstep" train mnist-mlp $small --batch-size 131 --micro-batch 17 --replicas 1
+    says "global batch 131 = 8 micro-batches of 17, the last of 12"
+    alone=$(digest)
+    [ -z "$mpirun" ] || run 0 "$lockstep" train mnist-mlp $small --batch-size 131 --micro-batch 17 --workers 3
+    same
     # What changes the result changes the digest: the comparison above could fail.
     run 0 "$lockstep" train mnist-cnn $small --seed 43
     [ "$(digest)" != "$alone" ] || wrong "another seed gives the same weights"

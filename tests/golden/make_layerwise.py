@@ -35,11 +35,12 @@ def row(name, params, optimizer):
     for g in GRADIENTS:
         updates, state = optimizer.update(g, state, w)
         w = optax.apply_updates(w, updates)
-    print('    {"%s", {%s}, {%s}},' % (name, params, ", ".join("%.10f" % w[i] for i in SHOWN)))
+    print('    {"%s", {%s, 0}, {%s}},' % (name, params, ", ".join("%.10f" % w[i] for i in SHOWN)))
 
 
-row("lars", "5, 0.9, -1, -1, 0, 0, 0, 0.001", optax.lars(rate(5), trust_coefficient=0.001, momentum=0.9))
-row("lars", "5, 0.8, -1, -1, 0.5, 0, 1, 0.01",
-    optax.lars(rate(5), trust_coefficient=0.01, eps=0.5, momentum=0.8, nesterov=True))
-row("lamb", "0.1, -1, 0.9, 0.999, 1e-6, 0, -1, -1", optax.lamb(rate(0.1), eps=1e-6))
-row("lamb", "0.1, -1, 0.8, 0.99, 1e-4, 0.3, -1, -1", optax.lamb(rate(0.1), b1=0.8, b2=0.99, eps=1e-4, weight_decay=0.3))
+if __name__ == "__main__":
+    row("lars", "5, 0.9, -1, -1, 0, 0, 0, 0.001", optax.lars(rate(5), trust_coefficient=0.001, momentum=0.9))
+    row("lars", "5, 0.8, -1, -1, 0.5, 0, 1, 0.01",
+        optax.lars(rate(5), trust_coefficient=0.01, eps=0.5, momentum=0.8, nesterov=True))
+    row("lamb", "0.1, -1, 0.9, 0.999, 1e-6, 0, -1, -1", optax.lamb(rate(0.1), eps=1e-6))
+    row("lamb", "0.1, -1, 0.8, 0.99, 1e-4, 0.3, -1, -1", optax.lamb(rate(0.1), b1=0.8, b2=0.99, eps=1e-4, weight_decay=0.3))

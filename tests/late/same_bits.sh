@@ -72,7 +72,7 @@ expected=$(result ref-topk --device ref --replicas 1 --compress topk:0.1) || exi
 compare 1 2 allreduce --compress topk:0.1
 [ "$model" = resnet20 ] && exit $failed
 # Norms, and what treats parts of the vector differently.
-recipe="$recipe --optimizer lamb --weight-decay 0.01 --no-decay-biases --clip-norm 0.02 --label-smoothing 0.1"
+recipe="$recipe --optimizer lamb --weight-decay 0.01 --l2 0.001 --no-decay-biases --clip-norm 0.02 --label-smoothing 0.1"
 expected=$(result ref-lamb --device ref --replicas 1) || exit 1
 compare 1 2 reduce-broadcast
 compare 1 2 allreduce --bucket-size 0.1

@@ -117,7 +117,7 @@ compare fp32 2 2 allreduce "--bucket-size 0.2"
 recipe=${recipe% --compress bf16}
 # What looks at more than a lane's own slice, or treats parts of it differently.
 recipe="$recipe --optimizer sgd --lr 0.1 --momentum 0.9 --momentum-correction --schedule one-cycle --clip-norm 0.02 --label-smoothing 0.1"
-recipe="$recipe --weight-decay 0.01 --no-decay-biases --lr-scaling linear --warmup constant --warmup-epochs 0.5"
+recipe="$recipe --weight-decay 0.01 --l2 0.001 --no-decay-biases --lr-scaling linear --warmup constant --warmup-epochs 0.5"
 expected=$(digest recipe-first --precision fp32 --replicas 1) || exit 1
 compare fp32 1 2 allreduce
 compare fp32 3 1 allreduce
@@ -131,7 +131,7 @@ for precision in fp32 bf16; do
     compare $precision 2 1 allreduce
     compare $precision 3 1 reduce-broadcast
 done
-recipe="--limit-train 700 --limit-test 200 --batch-size 512 --micro-batch 64 --optimizer lamb --weight-decay 0.01 --clip-norm 0.02"
+recipe="--limit-train 700 --limit-test 200 --batch-size 512 --micro-batch 64 --optimizer lamb --weight-decay 0.01 --l2 0.001 --clip-norm 0.02"
 expected=$(digest lamb-first --precision fp32 --replicas 1) || exit 1
 compare fp32 3 1 allreduce
 compare fp32 1 2 reduce-broadcast
