@@ -194,9 +194,197 @@ static void test_all(void **state) {
     assert_true(proven >= 500);
 }
 
+// --- mutants ---------------------------------------------------------------------------------------------------------
+
+// What is done to the `nth` task of a kind, in the program of full steps of a rank.
+typedef enum operation {
+    DROP,
+    REPEAT,
+    ASTRAY,  // repeated, with a tag that nobody waits for
+    FIRST,   // moved to the begin of its queue
+    LAST,    // to its end
+    BEFORE,  // changes places with the one before
+    PEER,
+    TAG,
+    LONGER,
+    SHORTER,
+    BEYOND,    // of its output, beyond the region
+    ELSEWHERE, // its output one slice unit further on
+    INPUT_AT,  // its first input likewise
+    OTHER_NODE,
+    FEWER_INPUTS,
+    TURNED_INPUTS,
+    OTHER_SIGNAL,
+    LAGS,
+    ROUNDS,  // its first operand's region is of bf16
+} operation;
+
+static int count_tasks(const ls_program *p, ls_task_kind kind) {
+    int count = 0;
+    for (int q = 0; q < p->queue_count; q++)
+        for (int i = 0; i < p->queues[q].count; i++) count += p->queues[q].tasks[i].kind == kind;
+    return count;
+}
+
+static ls_task *find_task(const ls_program *p, ls_task_kind kind, int nth, ls_task_queue **queue) {
+    if (nth < 0) nth += count_tasks(p, kind);
+    for (int q = 0; q < p->queue_count; q++)
+        for (int i = 0; i < p->queues[q].count; i++)
+            if (p->queues[q].tasks[i].kind == kind && nth-- == 0) {
+                *queue = &p->queues[q];
+                return &p->queues[q].tasks[i];
+            }
+    fail_msg("there is no task %s %d", ls_task_words[kind], nth);
+    return NULL;
+}
+
+static void move_task(ls_task_queue *q, int from, int to) {
+    ls_task task = q->tasks[from];
+    memmove(q->tasks + from, q->tasks + from + 1, (size_t)(q->count - from - 1) * sizeof task);
+    memmove(q->tasks + to + 1, q->tasks + to, (size_t)(q->count - to - 1) * sizeof task);
+    q->tasks[to] = task;
+}
+
+static void repeat_task(ls_task_queue *q, int at) {
+    q->tasks = realloc(q->tasks, (size_t)(q->count + 1) * sizeof *q->tasks);
+    assert_non_null(q->tasks);
+    memmove(q->tasks + at + 1, q->tasks + at, (size_t)(q->count - at) * sizeof *q->tasks);
+    q->count++;
+    q->capacity = q->count;
+}
+
+static ls_operand *operand_of(const ls_program *p, const ls_task *t) {
+    return &p->operands[t->kind == LS_TASK_RECEIVE || t->kind == LS_TASK_RUN ? t->output : t->input];
+}
+
+static void mutate(rig *r, int rank, ls_task_kind kind, int nth, operation op) {
+    const ls_program *p = r->programs[0][rank];
+    ls_task_queue *q;
+    ls_task *t = find_task(p, kind, nth, &q);
+    int at = (int)(t - q->tasks);
+    ls_operand *in = &p->operands[t->input], *out = &p->operands[t->output], turned = in[0];
+    switch (op) {
+    case DROP: move_task(q, at, q->count - 1); q->count--; break;
+    case REPEAT: repeat_task(q, at); break;
+    case ASTRAY:
+        repeat_task(q, at);
+        q->tasks[at].tag += 1000;
+        break;
+    case FIRST: move_task(q, at, 0); break;
+    case LAST: move_task(q, at, q->count - 1); break;
+    case BEFORE: move_task(q, at, at - 1); break;
+    case PEER: t->peer = (t->peer + 1) % r->mesh->ranks; break;
+    case TAG: t->tag++; break;
+    case LONGER: t->end += LS_SLICE_ALIGN; break;
+    case SHORTER: t->end -= LS_SLICE_ALIGN; break;
+    case BEYOND: out->at = r->regions[rank].list[out->region].elements; break;
+    case ELSEWHERE: out->at += LS_SLICE_ALIGN; break;
+    case INPUT_AT: in->at += LS_SLICE_ALIGN; break;
+    case OTHER_NODE: operand_of(p, t)->node.first++; break;
+    case FEWER_INPUTS: t->inputs--; break;
+    case TURNED_INPUTS: in[0] = in[t->inputs - 1]; in[t->inputs - 1] = turned; break;
+    case OTHER_SIGNAL: t->signal = (t->signal + 1) % p->signal_count; break;
+    case LAGS: t->lag = !t->lag; break;
+    case ROUNDS: r->regions[rank].list[operand_of(p, t)->region].dtype = LS_DTYPE_BF16; break;
+    }
+}
+
+static const setting
+    several = {.strategy = "allreduce", .units = 23, .full = 13, .tail = 5, .buckets = 4, .progress = 1, .copies = 1},
+    early = {.strategy = "allreduce", .units = 23, .full = 8, .tail = 3, .buckets = 4, .progress = 1, .early = 1},
+    tree = {.strategy = "tree", .units = 23, .full = 13, .tail = 5, .buckets = 2, .progress = 1},
+    central = {.strategy = "central", .units = 23, .full = 13, .tail = 5, .buckets = 2, .progress = 1},
+    clipped = {.strategy = "allreduce", .units = 23, .full = 8, .tail = 3, .buckets = 2, .progress = 1, .clips = 1},
+    layers = {.strategy = "allreduce", .units = 23, .full = 8, .tail = 3, .buckets = 2, .layerwise = 1},
+    sparse = {.strategy = "allreduce", .compress = LS_COMPRESS_TOPK, .units = 23, .full = 8, .tail = 3, .buckets = 2,
+              .progress = 1};
+
+static const struct mutant {
+    const setting *setting;
+    int shape, rank, kind, nth;
+    operation op;
+    ls_check_fault fault;
+} mutants[] = {
+    // what is not done, or done twice
+    {&several, 6, 1, LS_TASK_SEND, -1, ASTRAY, LS_CHECK_UNMATCHED},
+    {&several, 6, 1, LS_TASK_SEND, 0, DROP, LS_CHECK_DEADLOCK},
+    {&several, 6, 1, LS_TASK_RECEIVE, 0, DROP, LS_CHECK_UNWRITTEN},
+    {&several, 6, 1, LS_TASK_RECEIVE, 0, REPEAT, LS_CHECK_DEADLOCK},
+    {&several, 6, 0, LS_TASK_ADD, 0, DROP, LS_CHECK_CONTENT},
+    {&several, 6, 0, LS_TASK_RUN, -1, DROP, LS_CHECK_UNWRITTEN},
+    {&several, 6, 2, LS_TASK_UPDATE, 0, DROP, LS_CHECK_UNWRITTEN},
+    {&several, 6, 2, LS_TASK_UPDATE, 0, REPEAT, LS_CHECK_TWICE},
+    {&several, 6, 2, LS_TASK_VOTE, 0, DROP, LS_CHECK_VOTE},
+    {&several, 6, 0, LS_TASK_SIGNAL, 0, DROP, LS_CHECK_DEADLOCK},
+    {&several, 6, 0, LS_TASK_SIGNAL, 0, REPEAT, LS_CHECK_SIGNAL},
+    {&several, 6, 0, LS_TASK_WAIT, 0, DROP, LS_CHECK_RACE},
+    {&several, 6, 0, LS_TASK_WAIT, -1, DROP, LS_CHECK_VOTE},
+    {&sparse, 3, 0, LS_TASK_SELECT, 0, DROP, LS_CHECK_CONTENT},
+    {&sparse, 3, 0, LS_TASK_ENCODE, 0, DROP, LS_CHECK_UNWRITTEN},
+    {&clipped, 3, 0, LS_TASK_MEASURE, 0, DROP, LS_CHECK_UNWRITTEN},
+    {&layers, 2, 0, LS_TASK_DIRECT, 0, DROP, LS_CHECK_UNWRITTEN},
+    // in another order
+    {&several, 6, 1, LS_TASK_SEND, 0, FIRST, LS_CHECK_RACE},
+    {&several, 6, 1, LS_TASK_RECEIVE, 0, LAST, LS_CHECK_UNWRITTEN},
+    {&several, 6, 0, LS_TASK_UPDATE, 0, FIRST, LS_CHECK_RACE},
+    {&several, 6, 0, LS_TASK_ADD, -1, FIRST, LS_CHECK_RACE},
+    {&several, 6, 0, LS_TASK_WAIT, 0, LAST, LS_CHECK_RACE},
+    {&several, 6, 0, LS_TASK_SIGNAL, 0, FIRST, LS_CHECK_RACE},
+    {&several, 6, 1, LS_TASK_VOTE, -1, LAST, LS_CHECK_VOTE},
+    {&clipped, 3, 0, LS_TASK_CLIP, 0, FIRST, LS_CHECK_UNWRITTEN},
+    {&layers, 2, 1, LS_TASK_NORMS, 0, FIRST, LS_CHECK_UNWRITTEN},
+    // elements, nodes and peers that are others
+    {&several, 6, 1, LS_TASK_SEND, 0, PEER, LS_CHECK_SIZE},
+    {&several, 6, 1, LS_TASK_SEND, 0, TAG, LS_CHECK_DEADLOCK},
+    {&several, 6, 1, LS_TASK_SEND, 0, SHORTER, LS_CHECK_SIZE},
+    {&several, 6, 1, LS_TASK_RECEIVE, 0, LONGER, LS_CHECK_SIZE},
+    {&several, 6, 1, LS_TASK_RECEIVE, 0, BEYOND, LS_CHECK_BOUNDS},
+    {&several, 6, 0, LS_TASK_UPDATE, 0, SHORTER, LS_CHECK_UNWRITTEN},
+    {&several, 6, 0, LS_TASK_UPDATE, 0, INPUT_AT, LS_CHECK_CONTENT},
+    {&several, 6, 0, LS_TASK_UPDATE, 0, FEWER_INPUTS, LS_CHECK_ROOT},
+    {&several, 6, 0, LS_TASK_RUN, 1, OTHER_NODE, LS_CHECK_CONTENT},
+    {&several, 6, 0, LS_TASK_ADD, 0, OTHER_NODE, LS_CHECK_CONTENT},
+    {&several, 6, 0, LS_TASK_ADD, 0, TURNED_INPUTS, LS_CHECK_SIBLINGS},
+    {&several, 6, 0, LS_TASK_ADD, 0, ELSEWHERE, LS_CHECK_CONTENT},
+    {&several, 6, 0, LS_TASK_WAIT, 0, OTHER_SIGNAL, LS_CHECK_RACE},
+    {&several, 6, 1, LS_TASK_RECEIVE, 0, ROUNDS, LS_CHECK_TYPE},
+    {&tree, 9, 3, LS_TASK_ADD, -1, ROUNDS, LS_CHECK_TYPE},
+    {&tree, 9, 2, LS_TASK_RECEIVE, 0, LAST, LS_CHECK_UNWRITTEN},
+    {&central, 4, 0, LS_TASK_UPDATE, 0, FEWER_INPUTS, LS_CHECK_ROOT},
+    {&central, 4, 2, LS_TASK_RECEIVE, -1, DROP, LS_CHECK_VOTE},
+    // steps that overlap
+    {&early, 3, 0, LS_TASK_WAIT, 0, LAGS, LS_CHECK_DEADLOCK},
+    {&early, 3, 0, LS_TASK_WAIT, 0, DROP, LS_CHECK_RACE},
+    {&early, 3, 1, LS_TASK_WAIT, -1, DROP, LS_CHECK_RACE},
+    {&early, 3, 0, LS_TASK_RECEIVE, -1, DROP, LS_CHECK_VOTE},
+    {&early, 3, 1, LS_TASK_UPDATE, -1, DROP, LS_CHECK_UNWRITTEN},
+};
+enum { MUTANTS = sizeof mutants / sizeof mutants[0] };
+
+static void test_mutants(void **state) {
+    int wrong = 0;
+    (void)state;
+    for (int i = 0; i < MUTANTS; i++) {
+        const struct mutant *m = &mutants[i];
+        static rig r;
+        ls_check_fault fault;
+        if (!make(&shapes[m->shape], m->setting, &r)) fail_msg("%s", ls_error_message());
+        mutate(&r, m->rank, (ls_task_kind)m->kind, m->nth, m->op);
+        ls_status status = check(&r, &fault);
+        if (status == LS_OK || fault != m->fault) {
+            wrong++;
+            print_error("mutant %d (%s, operation %d): %s\n", i, ls_task_words[m->kind], m->op,
+                        status == LS_OK ? "not refused" : ls_error_message());
+        }
+        destroy(&r);
+    }
+    assert_int_equal(wrong, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all),
+        cmocka_unit_test(test_mutants),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -409,8 +409,11 @@ static void check_memory(const setting *s, const ls_engine *engine, ls_engine_co
     CHECK(s->comm, alone ? seen == shared : seen > shared / s->comm->local_size);
     int64_t slots = m.gradient_buffers * s->length * 4;
     int64_t lane = s->device->ops->host_memory ? slots : ls_memory_size(slots);
-    int serves = ls_mesh_server(engine->mesh, engine->rank) >= 0;  // on a device of its own it has none
-    CHECK(s->comm, m.part[LS_ENGINE_GRADIENTS].lane == (serves && !s->device->ops->host_memory ? 0 : lane));
+    int64_t begin, end, unused;  // who computes nothing has no gradients on a device of its own
+    ls_mesh_deal(engine->mesh, s->micro_batches, engine->rank, 0, &begin, &unused);
+    ls_mesh_deal(engine->mesh, s->micro_batches, engine->rank, s->replicas - 1, &unused, &end);
+    int none = end <= begin && !s->device->ops->host_memory;
+    CHECK(s->comm, m.part[LS_ENGINE_GRADIENTS].lane == (none ? 0 : lane));
     if (s->comm->rank != 0) return;
     CHECK_OK(s->comm, ls_comm_create_planned(s->comm->size, s->comm->hosts, &config.comm));
     CHECK_OK(s->comm, ls_engine_plan(s->strategy, &config, &only_planned));

@@ -438,7 +438,7 @@ static ls_status check_end(checker *x) {
     queue end = {.step = x->in->steps - 1};
     for (int i = 0; i < x->queue_count; i++)
         if (x->queues[i].step < x->in->steps)
-            return fail(x, &x->queues[i], x->letters ? LS_CHECK_UNMATCHED : LS_CHECK_DEADLOCK, "");
+            return fail(x, &x->queues[i], LS_CHECK_DEADLOCK, "");
     if (x->letters) {
         end.rank = x->letters->from;
         return fail(x, &end, LS_CHECK_UNMATCHED, "");

@@ -14,7 +14,7 @@
 
 #define LS_CHECK_LIST(X)                                                                                               \
     X(NONE, "none")                                                                                                    \
-    X(DEADLOCK, "queues wait for each other")                                                                          \
+    X(DEADLOCK, "queues wait for each other, or for what never comes")                                                \
     X(UNMATCHED, "a message is not received")                                                                          \
     X(SIZE, "a message is of another size than what is received")                                                      \
     X(TYPE, "a message is of another type than what is received, or rounds")                                          \
