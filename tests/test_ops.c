@@ -825,7 +825,9 @@ static void vector_functions(void **state) {
     enum { UNITS = 17, N = UNITS * LS_VECTOR_ALIGN };
     ls_device *devices[] = {cpu, ref};
     float expected[N];
-    double squares[UNITS];
+    // A run of one unit, of two, of a full tree, and of one cut off.
+    static const int64_t units[] = {1, 2, 8, 6};
+    double squares[4];
     for (int d = 0; d < 2; d++) {
         const ls_vector_ops *v = devices[d]->ops->vector;
         ls_buffer *b[4];
@@ -845,14 +847,13 @@ static void vector_functions(void **state) {
         assert_int_equal(v->scale(queue, ls_span_of(b[0], 0), ls_span_of(b[0], 0), 0.3f, N), LS_OK);
         assert_memory_equal(x, z, sizeof expected);
         double *sums = b[3]->memory;
-        assert_int_equal(v->sum_squares(queue, ls_span_of(b[3], 0), 2, ls_span_of(b[0], 0), UNITS), LS_OK);
-        for (int u = 0; u < UNITS; u++) {
+        assert_int_equal(v->sum_squares(queue, ls_span_of(b[3], 0), ls_span_of(b[0], 0), units, 4), LS_OK);
+        for (int64_t k = 0, at = 0; k < 4; at += units[k++] * LS_VECTOR_ALIGN) {
             double plain = 0;
-            for (int i = 0; i < LS_VECTOR_ALIGN; i++)
-                plain += (double)x[u * LS_VECTOR_ALIGN + i] * x[u * LS_VECTOR_ALIGN + i];
-            assert_true(sums[2 * u] > plain * (1 - 1e-14) && sums[2 * u] < plain * (1 + 1e-14));
-            if (d == 0) squares[u] = sums[2 * u];
-            assert_true(sums[2 * u] == squares[u]);
+            for (int64_t i = 0; i < units[k] * LS_VECTOR_ALIGN; i++) plain += (double)x[at + i] * x[at + i];
+            assert_true(sums[k] > plain * (1 - 1e-14) && sums[k] < plain * (1 + 1e-14));
+            if (d == 0) squares[k] = sums[k];
+            assert_true(sums[k] == squares[k]);
         }
         for (int i = 0; i < 4; i++) ls_buffer_destroy(&b[i]);
         ls_queue_destroy(&queue);

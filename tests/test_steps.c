@@ -14,9 +14,15 @@
 #include "step/engine_impl.h"
 #include "worker_check.h"
 
-#define STEPS        5
-#define MAX_LANES 2
-#define MAX_LENGTH   (64 * 150)
+#define STEPS      5
+#define MAX_LANES  2
+#define MAX_LENGTH (64 * 150)
+
+// What a step takes: the squares of all that is trained, and the norms of each kernel and of what is applied to it.
+typedef struct known_norms {
+    double squares, layers[MAX_LENGTH / 64][2];
+    int layer_count;
+} known_norms;
 
 typedef struct setting {
     ls_comm *comm;
@@ -33,10 +39,11 @@ typedef struct setting {
     double clip_norm;
     int skips;  // 1: steps that are not finite are left out, and there are some
     ls_compress compress;
-    float *residuals;  // (micro_batches, length), of top-k
-    int buckets;       // of how many units each is, but the last; 0: one bucket
-    int early;         // every how many buckets one is ready before the step, which a thread then exchanges; 0: none
-    int behind;        // 1: and weights come home behind the next step
+    float *residuals;    // (micro_batches, length), of top-k
+    known_norms *norms;  // (STEPS)
+    int buckets;         // of how many units each is, but the last; 0: one bucket
+    int early;           // every how many buckets one is ready before the step, which a thread then exchanges; 0: none
+    int behind;          // 1: and weights come home behind the next step
 } setting;
 
 // Kernels, what else is trained, statistics, what is frozen: in each order, of one unit and of more than a block, on and off the cuts
@@ -182,14 +189,14 @@ static double sum_squares(const float *x, int64_t length) {
 }
 
 // Clips to the norm of all that is trained: the parameters' sums in a tree, in their order.
-static void clip(const setting *s, float *g) {
+static void clip(const setting *s, float *g, known_norms *known) {
     double sums[MAX_LENGTH / 64];
     int count = 0;
     for (int64_t at = 0; at < s->length; at = segment_at(s, at).end) {
         ls_segment segment = segment_at(s, at);
         if (!segment.statistic && !segment.frozen) sums[count++] = sum_squares(g + at, segment.end - at);
     }
-    double sum = sum_in_tree(sums, count);
+    double sum = known->squares = sum_in_tree(sums, count);
     CHECK(s->comm, sqrt(sum) > s->clip_norm);
     for (int64_t i = 0; i < s->length; i++)
         if (!segment_at(s, i).statistic) g[i] *= (float)(s->clip_norm / sqrt(sum));
@@ -217,8 +224,11 @@ static void update(const setting *s, ls_segment segment, float *w, float *g, flo
         memcpy(g, direction, (size_t)n * 4);
         ls_memory_free(direction);
     }
-    if (s->optimizer->layerwise && segment.kernel)
-        u.w_norm = sqrt(sum_squares(w, n)), u.g_norm = sqrt(sum_squares(g, n));
+    if (s->optimizer->layerwise && segment.kernel) {
+        known_norms *known = &s->norms[info->step - 1];
+        double *mine = known->layers[known->layer_count++];
+        u.w_norm = mine[0] = sqrt(sum_squares(w, n)), u.g_norm = mine[1] = sqrt(sum_squares(g, n));
+    }
     s->optimizer->update(&params, &u, &call);
     call.formula->host(call.arguments, n, (float *[]){w, g, state[0], state[1]});
 }
@@ -240,7 +250,7 @@ static void serial(const setting *s, float *weights) {
         tree_sum(s, step, info.micro_batches, 0, level, g);
         if (is_left_out(s, step)) memcpy(s->residuals, before, (size_t)residual_bytes);
         for (int64_t i = 0; i < s->length; i++) g[i] *= 1.0f / (float)info.samples;
-        if (s->clip_norm > 0) clip(s, g);
+        if (s->clip_norm > 0) clip(s, g, &s->norms[step - 1]);
         for (int64_t at = 0; at < s->length && !is_left_out(s, step); at = segment_at(s, at).end)
             update(s, segment_at(s, at), w + at, g + at, (float *[]){state[0] + at, state[1] + at}, &info);
         memcpy(weights + (step - 1) * s->length, w, (size_t)s->length * 4);
@@ -292,7 +302,7 @@ static int cut(const setting *s, int64_t *ends) {
     for (int64_t end = size; end < s->length; end += size) ends[count++] = end;
     ends[count++] = s->length;
     ls_engine_bucket_ends(s->compress, s->segments ? s->segments : &whole, s->segments ? s->segment_count : 1, ends,
-                            &count);
+                          &count);
     return count;
 }
 
@@ -344,9 +354,22 @@ static void check_part(const replica *r, const ls_step_run *run, const float *ex
     int b = ls_engine_forward_bucket(r->engine, run->part);
     int64_t begin = ls_emit_bucket_begin(c, b), end = c->bucket_ends[b];
     if (run->parts == 1 || !expected) return;
-    const float *weights = ls_span_host(ls_engine_weights(r->engine)), *copies = ls_span_host(ls_engine_copies(r->engine));
+    const float *weights = ls_span_host(ls_engine_weights(r->engine)),
+                *copies = ls_span_host(ls_engine_copies(r->engine));
     CHECK(s->comm, memcmp(weights + begin, expected + begin, (size_t)(end - begin) * 4) == 0);
     for (int64_t i = begin; i < end; i++) CHECK(s->comm, copies[i] == -expected[i]);
+}
+
+// Norms become floats before they show in weights, which hides the order they were summed in: here are their bits.
+static void check_norms(const replica *r, int step) {
+    const setting *s = r->setting;
+    const known_norms *known = &s->norms[step - 1];
+    double statistics;
+    if (is_left_out(s, step)) return;
+    if (s->clip_norm > 0) CHECK(s->comm, ls__norms_sum(r->engine, &statistics) == known->squares);
+    if (s->optimizer->layerwise)
+        CHECK(s->comm, memcmp(r->engine->lane[r->index]->norms, known->layers,
+                              (size_t)known->layer_count * sizeof known->layers[0]) == 0);
 }
 
 static void *train(void *argument) {
@@ -381,6 +404,7 @@ static void *train(void *argument) {
         CHECK_OK(s->comm, ls_engine_end(r->engine, r->index, &decision));
         CHECK(s->comm, decision == LS_VOTE_GO_ON && trace.count <= events);
         check_times(s->comm, &times, began);
+        check_norms(r, step);
         if (ls_engine_is_early(r->engine) && step % 2) continue;
         CHECK_OK(s->comm, ls_engine_home(r->engine, r->index, queue, NULL));
         if (ls_engine_is_early(r->engine)) ls_engine_host_barrier(r->engine);  // lane 0 alone knows that all is whole
@@ -654,6 +678,7 @@ static void test_hosts(ls_comm *comm, ls_device *device, int many, float *expect
         CHECK_OK(comm, ls_optimizer_find(cases[i].optimizer, &s.optimizer));
         CHECK_OK(comm, ls_optimizer_resolve(s.optimizer, &s.params));
         CHECK_OK(comm, ls_memory_alloc(s.micro_batches * s.length * 4, &s.residuals));
+        CHECK_OK(comm, ls_calloc(STEPS, sizeof *s.norms, &s.norms));
         serial(&s, expected);
         // One bucket; several; as many as there are units; two, the second of which is small. All, or every second, are ready early.
         const int buckets[] = {0, 33, 1, (int)(s.length / 64 - 1)};
@@ -676,6 +701,7 @@ static void test_hosts(ls_comm *comm, ls_device *device, int many, float *expect
                 if (many ? w == many_way : turn % of == 0) run(&s, expected);
             }
         ls_memory_free(s.residuals);
+        free(s.norms);
     }
 }
 
@@ -721,8 +747,7 @@ static void test_roles_refused(ls_comm *comm, ls_device *device) {
         CHECK(comm, ls_engine_create("mirrored", &config, &engine) == LS_STATUS_INVALID_ARGUMENT && !engine);
         CHECK(comm, strstr(ls_error_message(), "choose allreduce"));
         config.servers = comm->size;
-        CHECK(comm,
-              ls_engine_create("parameter-server", &config, &engine) == LS_STATUS_INVALID_ARGUMENT && !engine);
+        CHECK(comm, ls_engine_create("parameter-server", &config, &engine) == LS_STATUS_INVALID_ARGUMENT && !engine);
         CHECK(comm, strstr(ls_error_message(), "none is left to compute: start at least"));
     }
     config.servers = 0;
@@ -841,15 +866,15 @@ static void test_shared_weights(ls_comm *comm, ls_device *device) {
         CHECK_OK(comm, ls_strategy_find(name, &strategy));
         ls_engine *first, *second, *third, *refused;
         ls_engine_config config = {.comm = comm,
-                                     .device = device,
-                                     .lanes = 1,
-                                     .servers = ways[w].servers,
-                                     .algorithm = ways[w].algorithm,
-                                     .length = length,
-                                     .micro_batches = comm->size,
-                                     .copies_bytes = length * 4,
-                                     .refresh = refresh,
-                                     .refresh_user = &length};
+                                   .device = device,
+                                   .lanes = 1,
+                                   .servers = ways[w].servers,
+                                   .algorithm = ways[w].algorithm,
+                                   .length = length,
+                                   .micro_batches = comm->size,
+                                   .copies_bytes = length * 4,
+                                   .refresh = refresh,
+                                   .refresh_user = &length};
         CHECK_OK(comm, ls_optimizer_find("sgd", &config.optimizer));
         CHECK_OK(comm, ls_engine_create(name, &config, &first));
         config.weights_of = first;

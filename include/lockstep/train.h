@@ -284,8 +284,8 @@ typedef struct ls_train_result {
     double train_seconds, evaluate_seconds;
     ls_phase_seconds phases;                // per step: mean over steps of the mean over replicas
     const ls_phase_seconds *worker_phases;  // (workers), by rank: the same of each worker; owned by the trainer
-    char weights_digest
-        [65];  // SHA-256 of the parameters as little-endian floats in Keras's order and layout; "": not all are finite
+    // A tree of SHA-256 (docs/bits.md) over the parameters as little-endian floats in Keras's order and layout; "": not all are finite.
+    char weights_digest[65];
     char probe
         [65];  // SHA-256 of the gradient of a micro-batch of fixed numbers, which all hosts had alike before training; "": one host
     int64_t peak_rss_bytes;  // of the largest worker

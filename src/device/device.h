@@ -108,8 +108,10 @@ typedef struct ls_vector_ops {
     // the others are zero there. rest becomes what did not stay, times `back`; zero where it stayed, or is no finite number.
     ls_status (*keep_largest)(ls_queue *queue, ls_span x, ls_span rest, float scale, float back, int64_t n,
                               int64_t keep);
-    // The squares of each unit of LS_VECTOR_ALIGN elements summed in a tree, in double: sums[u * stride], u < units.
-    ls_status (*sum_squares)(ls_queue *queue, ls_span sums, int stride, ls_span x, int64_t units);
+    // Sums of squares, in double, of `count` runs of units of LS_VECTOR_ALIGN elements that follow each other: sums[i] of units[i] units.
+    // The squares of a unit are summed in a tree (halves of the unit, element by element), then the units in pairs, those sums in
+    // pairs, and so on; what has none beside it is as it is. `sums` has room for a double of each unit; `units` is copied.
+    ls_status (*sum_squares)(ls_queue *queue, ls_span sums, ls_span x, const int64_t *units, int64_t count);
     // Looks at x for what is no finite number: *found, an int64, becomes 1 + first + its index, where that is less than what is there or that is 0.
     ls_status (*find_not_finite)(ls_queue *queue, ls_span found, ls_span x, int64_t first, int64_t n);
     // x: (count); spans the formula does not use may be empty. The arguments are copied. Errors: UNSUPPORTED.

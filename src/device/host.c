@@ -138,15 +138,21 @@ LS_CLONES void ls__host_scale(float *out, const float *a, float factor, int64_t 
     for (int64_t i = 0; i < n; i++) out[i] = a[i] * factor;
 }
 
-LS_CLONES void ls__host_sum_squares(double *restrict sums, int stride, const float *restrict x, int64_t units) {
+LS_CLONES static void sum_units(double *restrict sums, const float *restrict x, int64_t units) {
     for (int64_t u = 0; u < units; u++) {
         double s[LS_VECTOR_ALIGN];
         for (int i = 0; i < LS_VECTOR_ALIGN; i++)
             s[i] = (double)x[u * LS_VECTOR_ALIGN + i] * x[u * LS_VECTOR_ALIGN + i];
         for (int half = LS_VECTOR_ALIGN / 2; half > 0; half /= 2)
             for (int i = 0; i < half; i++) s[i] += s[i + half];
-        sums[u * stride] = s[0];
+        sums[u] = s[0];
     }
+}
+
+static double sum_tree(double *x, int64_t n) {
+    for (int64_t step = 1; step < n; step *= 2)
+        for (int64_t i = 0; i + step < n; i += 2 * step) x[i] += x[i + step];
+    return x[0];
 }
 
 // An exponent of ones is that of infinities and of what is no number. Whether there is one: bits, so that compilers make vectors of it.
@@ -221,19 +227,21 @@ static ls_status vector_scale(ls_queue *queue, ls_span out, ls_span a, float fac
 
 typedef struct squares {
     double *sums;
-    int stride;
     const float *x;
 } squares;
 
 static void squares_part(void *user, int64_t from, int64_t n) {
     const squares *q = user;
-    int64_t unit = from / LS_VECTOR_ALIGN;
-    ls__host_sum_squares(q->sums + unit * q->stride, q->stride, q->x + from, n / LS_VECTOR_ALIGN);
+    sum_units(q->sums + from / LS_VECTOR_ALIGN, q->x + from, n / LS_VECTOR_ALIGN);
 }
 
-static ls_status vector_sum_squares(ls_queue *queue, ls_span sums, int stride, ls_span x, int64_t units) {
-    squares q = {ls_span_host(sums), stride, ls_span_host(x)};
-    share(queue, units * LS_VECTOR_ALIGN, squares_part, &q);
+static ls_status vector_sum_squares(ls_queue *queue, ls_span sums, ls_span x, const int64_t *units, int64_t count) {
+    squares q = {ls_span_host(sums), ls_span_host(x)};
+    int64_t all = 0;
+    for (int64_t i = 0; i < count; i++) all += units[i];
+    share(queue, all * LS_VECTOR_ALIGN, squares_part, &q);
+    double *at = q.sums;
+    for (int64_t i = 0; i < count; at += units[i++]) q.sums[i] = sum_tree(at, units[i]);
     return LS_OK;
 }
 

@@ -16,6 +16,5 @@ static inline void ls__host_args(const ls_span spans[LS_ARG_COUNT], void *args[L
 void ls__host_add(float *out, const float *a, const float *b, int64_t n);
 void ls__host_scale(float *out, const float *a, float factor, int64_t n);
 void ls__host_keep_largest(float *x, float *rest, float scale, float back, int64_t n, int64_t keep);
-void ls__host_sum_squares(double *sums, int stride, const float *x, int64_t units);
 
 #endif

@@ -27,7 +27,10 @@
 // On devices whose memory is not host-accessible, where each call costs more.
 #define LS_FAR_BLOCK (1 << 18)
 
-enum { LS_MAX_PROGRAMS = 16, LS_FEW_COUNTS = 64 };  // up to so many micro-batches memory is found by making all programs
+enum {
+    LS_MAX_PROGRAMS = 16,
+    LS_FEW_COUNTS = 64
+};  // up to so many micro-batches memory is found by making all programs
 
 // Where a region is: on the host, on the device, or both, where the device's memory is the host's.
 typedef struct ls_place {
@@ -106,8 +109,8 @@ typedef struct ls_lane_step {
 
 // What one lane keeps; in memory of its own, so that lanes do not disturb each other's caches.
 struct ls_lane {
-    int64_t steps;       // it has been through
-    int64_t skipped;     // of them, those that have updated nothing
+    int64_t steps;    // it has been through
+    int64_t skipped;  // of them, those that have updated nothing
     ls_hand hand;
     ls_span state[LS_MAX_OPTIMIZER_STATE];  // of its slices
     ls_span slow;                           // likewise, with config.lookahead
@@ -122,7 +125,7 @@ struct ls_lane {
     ls_span residuals[2];
     char *turn;  // (leaves): which of the two counts
     int64_t first_leaf, leaves;
-    int home;  // 1: the latest step is whole, and known to be
+    int home;           // 1: the latest step is whole, and known to be
     ls_lane_step step;  // the running one
 };
 
@@ -136,8 +139,8 @@ typedef struct ls_ballot {
 typedef struct ls_common {
     ls_barrier barrier;
     ls_ballot ballots[3];
-    _Atomic int failed[2];  // steps that a task of this host has failed in, in turn: 1 + its number
-    _Atomic int broken;     // 1: a worker's messages have failed; nothing is waited for any more
+    _Atomic int failed[2];       // steps that a task of this host has failed in, in turn: 1 + its number
+    _Atomic int broken;          // 1: a worker's messages have failed; nothing is waited for any more
     _Atomic int writing, whole;  // whose sentence it is; it is there
     int rank;
     char sentence[800];
@@ -182,8 +185,8 @@ struct ls_engine {
     ls_signal *host_signals, *own_signals;
     ls_lane **lane;
     ls_hand progress_hand;
-    ls_progress *progress;     // NULL: none
-    ls_request *requests;      // of lane 0, where it communicates: one for each task of its queue
+    ls_progress *progress;  // NULL: none
+    ls_request *requests;   // of lane 0, where it communicates: one for each task of its queue
     int64_t request_count;
     ls_want *wants;
     int want_count, want_capacity;
@@ -262,14 +265,16 @@ typedef struct ls_norm_cursor ls_norm_cursor;
 ls_status ls__norms_begin(ls_worker *w, const ls_task *t, int layers, ls_norm_cursor *cursor);
 ls_status ls__norms_note(ls_worker *w, ls_norm_cursor *cursor, int64_t offset, const ls_span *x, int64_t n);
 void ls__norms_end(ls_norm_cursor *cursor);
+// The squares of the mean gradient, summed over all that is trained; *statistics: over the statistics, of those that were noted.
+double ls__norms_sum(const ls_engine *engine, double *statistics);
 // What the mean gradient must be multiplied by, and whether all of it and the statistics are finite.
 float ls__norms_clip(const ls_engine *engine, int *finite);
 void ls__norms_of_layers(const ls_engine *engine, double (*norms)[2]);
 struct ls_norm_cursor {
     const ls_engine *engine;
-    double *out;            // the next sum of this slice
-    int layers;             // 1: of two columns
-    int segment;            // that is open; -1: none
+    double *out;  // the next sum of this slice
+    int layers;   // 1: of two columns
+    int segment;  // that is open; -1: none
     ls_piece stack[LS_TREE_MAX_PIECES];
     double sums[LS_TREE_MAX_PIECES][2];
     int depth;

@@ -102,7 +102,8 @@ static ls_status list_slice(const ls_engine *e, const ls_norms *n, sums *s, int 
         ls_piece nodes[LS_TREE_MAX_PIECES];
         if (!counts(e, g, layers)) continue;
         int64_t from = g->begin > begin ? g->begin : begin, to = g->end < end ? g->end : end;
-        int count = ls_tree_pieces(units_of(g), (from - g->begin) / LS_SLICE_ALIGN, (to - g->begin) / LS_SLICE_ALIGN, nodes);
+        int count =
+            ls_tree_pieces(units_of(g), (from - g->begin) / LS_SLICE_ALIGN, (to - g->begin) / LS_SLICE_ALIGN, nodes);
         for (int k = 0; k < count; k++) {
             if (keeps) LS_TRY(append(s, (entry){i, nodes[k], *at}));
             *at += 1 + layers;
@@ -190,29 +191,34 @@ void ls__norms_end(ls_norm_cursor *c) {
     c->depth = 0;
 }
 
-static void push(ls_norm_cursor *c, int64_t units, int64_t unit, const double *x) {
-    c->stack[c->depth] = (ls_piece){unit, 0};
-    for (int i = 0; i <= c->layers; i++) c->sums[c->depth][i] = x[i];
+// A node's sums, of which those of columns lie `stride` doubles apart.
+static void push(ls_norm_cursor *c, int64_t units, ls_piece node, const double *x, int64_t stride) {
+    c->stack[c->depth] = node;
+    for (int i = 0; i <= c->layers; i++) c->sums[c->depth][i] = x[i * stride];
     c->depth++;
     while (ls_tree_merge(units, c->stack, &c->depth))
         for (int i = 0; i <= c->layers; i++) c->sums[c->depth - 1][i] += c->sums[c->depth][i];
 }
 
-// Units that follow one another in one parameter.
+// Units that follow one another in one parameter: the device sums the nodes that cover them.
 static ls_status note(ls_worker *w, ls_norm_cursor *c, const segment *g, int64_t offset, const ls_span *x,
                       int64_t units) {
-    int columns = 1 + c->layers;
+    ls_piece nodes[LS_TREE_MAX_PIECES];
+    int64_t of[LS_TREE_MAX_PIECES], first = (offset - g->begin) / LS_SLICE_ALIGN, end = first + units;
+    int count = ls_tree_pieces(units_of(g), first, end, nodes);
+    for (int k = 0; k < count; k++) of[k] = (k + 1 < count ? nodes[k + 1].first : end) - nodes[k].first;
     const double *made = ls_span_host(w->hand->unit_sums);
-    for (int i = 0; i < columns; i++)
-        LS_TRY(ls__vector(w->queue)->sum_squares(w->queue, ls_span_at(w->hand->unit_sums, i * (int64_t)sizeof(double)),
-                                                 columns, x[i], units));
+    for (int i = 0; i <= c->layers; i++) {
+        ls_span room = ls_span_at(w->hand->unit_sums, i * units * (int64_t)sizeof(double));
+        LS_TRY(ls__vector(w->queue)->sum_squares(w->queue, room, x[i], of, count));
+        if (w->engine->far)
+            LS_TRY(ls_read(w->queue, w->hand->host_sums + i * units, room, count * (int64_t)sizeof(double)));
+    }
     if (w->engine->far) {
-        LS_TRY(ls_read(w->queue, w->hand->host_sums, w->hand->unit_sums, units * columns * (int64_t)sizeof(double)));
         LS_TRY(ls_synchronize(w->queue));
         made = w->hand->host_sums;
     }
-    int64_t first = (offset - g->begin) / LS_SLICE_ALIGN;
-    for (int64_t u = 0; u < units; u++) push(c, units_of(g), first + u, made + u * columns);
+    for (int k = 0; k < count; k++) push(c, units_of(g), nodes[k], made + k, units);
     return LS_OK;
 }
 
@@ -267,11 +273,10 @@ static void add(adder *a, double x) {
     while (ls_tree_merge(a->count, a->stack, &a->depth)) a->sums[a->depth - 1] += a->sums[a->depth];
 }
 
-float ls__norms_clip(const ls_engine *e, int *finite) {
+double ls__norms_sum(const ls_engine *e, double *of_statistics) {
     const ls_norms *n = e->norms;
     const sums *s = &n->of[0];
     adder all = {.count = 0}, statistics = {.count = 0};
-    double maximum = e->config.clip_norm;
     for (int i = 0; i < n->segment_count; i++) ++*(n->segments[i].statistic ? &statistics.count : &all.count);
     for (int64_t i = 0; i < s->count;) {
         double total[2];
@@ -279,8 +284,13 @@ float ls__norms_clip(const ls_engine *e, int *finite) {
         i = total_of(e, 0, i, total);
         add(statistic ? &statistics : &all, total[0]);
     }
-    double sum = all.depth ? all.sums[0] : 0, norm = sqrt(sum);
-    *finite = isfinite(sum) && (!statistics.depth || isfinite(statistics.sums[0]));
+    *of_statistics = statistics.depth ? statistics.sums[0] : 0;
+    return all.depth ? all.sums[0] : 0;
+}
+
+float ls__norms_clip(const ls_engine *e, int *finite) {
+    double maximum = e->config.clip_norm, statistics, sum = ls__norms_sum(e, &statistics), norm = sqrt(sum);
+    *finite = isfinite(sum) && isfinite(statistics);
     return maximum > 0 && norm > maximum ? (float)(maximum / norm) : 1;
 }
 

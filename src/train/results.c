@@ -247,7 +247,7 @@ ls_status ls__results_digest(ls_trainer *t, char text[65]) {
         float *plain = NULL;
         status = ls_memory_alloc(count * 4, &plain);
         if (status == LS_OK) status = ls_params_get(t->params, t->queue, i, t->weights, plain);
-        if (status == LS_OK) EVP_DigestUpdate(sha, plain, (size_t)count * 4);
+        if (status == LS_OK) status = ls__sha256_parameter(sha, plain, count);
         if (status == LS_OK) finite &= all_finite(plain, count);
         ls_memory_free(plain);
     }

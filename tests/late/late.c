@@ -64,7 +64,7 @@ typedef struct operation {
     void *to;          // READ
     const void *from;  // WRITE
     float factor, back;
-    int stride;
+    int64_t *units;  // SQUARES: (count), freed with it
     ls_formula_call call;
     int spans;  // APPLY
 } operation;
@@ -136,7 +136,7 @@ static ls_status perform(late_device *d, operation *o) {
     case PACK: return vector->pack_bf16(q, s[0], s[1], o->count);
     case KEEP: return vector->keep_largest(q, s[0], s[1], o->factor, o->back, o->count, o->first);
     case UNPACK: return vector->unpack_bf16(q, s[0], s[1], o->count);
-    case SQUARES: return vector->sum_squares(q, s[0], o->stride, s[1], o->count);
+    case SQUARES: return vector->sum_squares(q, s[0], s[1], o->units, o->count);
     case FIND: return vector->find_not_finite(q, s[0], s[1], o->first, o->count);
     case APPLY: return ls_apply(q, &o->call, s, o->spans, o->count);
     case RECORD:
@@ -189,6 +189,7 @@ static void do_next(late_device *d, late_queue *q) {
     count_pending(o, -1);
     q->first = o->next;
     if (!q->first) q->last = &q->first;
+    free(o->units);
     free(o);
     q->done++;
     pthread_cond_broadcast(&d->progress);
@@ -301,8 +302,11 @@ static ls_status keep_largest(ls_queue *queue, ls_span x, ls_span rest, float sc
                           .kind = KEEP, .span = {x, rest}, .factor = scaled, .back = back, .count = n, .first = keep});
 }
 
-static ls_status sum_squares(ls_queue *queue, ls_span sums, int stride, ls_span x, int64_t units) {
-    return put(queue, &(operation){.kind = SQUARES, .span = {sums, x}, .stride = stride, .count = units});
+static ls_status sum_squares(ls_queue *queue, ls_span sums, ls_span x, const int64_t *units, int64_t count) {
+    operation o = {.kind = SQUARES, .span = {sums, x}, .count = count};
+    LS_TRY(ls_calloc(count, sizeof *o.units, &o.units));
+    memcpy(o.units, units, (size_t)count * sizeof *units);
+    return put(queue, &o);
 }
 
 static ls_status find_not_finite(ls_queue *queue, ls_span found, ls_span x, int64_t first, int64_t n) {

@@ -44,6 +44,8 @@ held() {
 recipe="mnist-mlp --data digits --device ref --epochs 1 --batch-size 16 --micro-batch 4 --limit-train 40 --no-evaluate --replicas 1"
 held "ref mnist-mlp adam fp32" 2 --workers 4 --bucket-size 0.1
 held "ref mnist-mlp compress" 2 --workers 3 --bucket-size 0.1 --compress bf16
+held "ref mnist-mlp sgd clip" 3 --workers 4 --bucket-size 0.1 --optimizer sgd --momentum 0.9 --clip-norm 0.1
+held "ref mnist-mlp lamb smoothing" 3 --workers 3 --algorithm halving --optimizer lamb --label-smoothing 0.1
 
 # refuses WORDS OPTIONS...
 refuses() {
