@@ -50,6 +50,7 @@ static struct {
     const char *within;  // the main thread's own
     int within_bucket, within_count;
     _Atomic double deadline;
+    _Atomic double asked;  // when this process was asked to end; 0: not
     atomic_int started;
     _Atomic(const crew *) crew;   // NULL: nobody has told yet
     _Atomic double longest_step;  // 0: none yet
@@ -116,6 +117,10 @@ void ls_watch_end(void) {
     if (!atomic_load_explicit(&watch.started, memory_order_relaxed) || !is_main()) return;
     atomic_store(&watch.since, 0);
     ls_flight_wait(NULL, -1);
+}
+
+void ls_watch_asked(void) {
+    if (atomic_load(&watch.asked) == 0) atomic_store(&watch.asked, ls_clock());
 }
 
 void ls_watch_deadline(double at) { atomic_store(&watch.deadline, at); }
@@ -458,6 +463,18 @@ static int one_is_gone(void) {
     return found && watch.limits.gone > 0;
 }
 
+static int is_in_step(void) {
+    ls_flight_phase phase = ls_flight_now();
+    return phase >= LS_FLIGHT_LOAD && phase <= LS_FLIGHT_EXCHANGE && atomic_load(&watch.longest_step) > 0;
+}
+
+// A launcher asks the workers that are left to end when one of another host is lost. Then this step ends no more.
+static int is_deserted(double now, double waited) {
+    double asked = atomic_load(&watch.asked), limit = SLOWER * atomic_load(&watch.longest_step);
+    if (limit < REMOTE_SECONDS) limit = REMOTE_SECONDS;
+    return asked > 0 && is_in_step() && waited >= limit && now - asked >= limit;
+}
+
 // Whether the wait has been too long for good.
 static int is_over(double now, double waited, double missing) {
     double deadline = atomic_load(&watch.deadline);
@@ -465,17 +482,15 @@ static int is_over(double now, double waited, double missing) {
     int late = deadline > 0 && now > deadline, remote = c && c->hosts > 1;
     int over = late && (missing >= 1 || (remote && waited > REMOTE_SECONDS) ||
                         (now > deadline + LATE_SECONDS && waited > LATE_SECONDS));
-    return over || one_is_gone() || missing >= watch.limits.stopped || waited >= watch.limits.waiting ||
-           one_has_ended(now);
+    return over || one_is_gone() || (remote && is_deserted(now, waited)) || missing >= watch.limits.stopped ||
+           waited >= watch.limits.waiting || one_has_ended(now);
 }
 
 // Whether a wait within a step is longer than steps have been so far, and this process is the one of its host to say so.
 static int is_slow(double now, double waited) {
     double longest = atomic_load_explicit(&watch.longest_step, memory_order_relaxed), limit = SLOWER * longest, since;
-    ls_flight_phase phase = ls_flight_now();
     if (limit < watch.limits.slow) limit = watch.limits.slow;
-    if (longest <= 0 || watch.told || waited < limit) return 0;
-    if (phase < LS_FLIGHT_LOAD || phase > LS_FLIGHT_EXCHANGE) return 0;
+    if (watch.told || waited < limit || !is_in_step()) return 0;
     const crew *c = watch.known;
     for (int i = 0; c && i < watch.seen_count; i++)
         if (c->flight[i] && watch.state[i] && watch.missing[i] <= 0 && c->peer[i].rank < c->rank &&

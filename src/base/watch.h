@@ -47,6 +47,8 @@ void ls_watch_blame(int rank);
 // Starts the watch, at most once in a process, from its main thread. Where that fails there is none.
 void ls_watch_start(const ls_watch_limits *limits, ls_watch_fn fn, void *user);
 void ls_watch_deadline(double at);
+// This process is asked to end, and finishes its step first: where others do not, that wait is over soon. For signal handlers.
+void ls_watch_asked(void);
 // A step took so long. The main thread tells.
 void ls_watch_step(double seconds);
 // Who there is. Before it is told, and without a watch, nobody is known.

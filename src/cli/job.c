@@ -363,6 +363,7 @@ static void note_lost(void *user, const char *sentence, int lost) {
 
 int cli_job_note_end(int order) {
     ordered |= order;
+    ls_watch_asked();
     return hears && ls_lost_asked();
 }
 
@@ -383,7 +384,7 @@ static void start_watch(cli *c) {
     if (!c->clustered) {  // others of --hosts hear of each other's end from their connections
         ls_lost_start(note_lost, c);
         hears = 1;
-        cli_job_hear();
+        if (!c->stops_kindly) cli_job_hear();  // else who listens for wishes tells of SIGTERM
     }
     // Whoever sees that a process of its own host is stopped says so before others take this one for the cause.
     double waiting = limit > 0 ? limit : limit < 0 ? INFINITY : WAIT_SECONDS;

@@ -152,6 +152,30 @@ wait $! && wrong "the second goes on with another seed"
 complains 'worker 1 has "seed=2"'
 grep -q 'worker 1: workers disagree on the options' "$here/err.1" || wrong "the second does not say why it ends: $(cat "$here/err.1")"
 
+# A request to stop that one worker gets is one to all of them. Before they have found each other there is nothing to keep.
+stops="--epochs 1000000 --checkpoint $here/ckpt --checkpoint-every 1h"
+# shellcheck disable=SC2086
+run 143 timeout --preserve-status -s TERM 1 "$lockstep" train $recipe $stops --hosts "$hosts" --task 1 --key-file "$here/key"
+: >"$here/out.0"
+for k in 0 1; do
+    # shellcheck disable=SC2086
+    "$lockstep" train $recipe $stops --hosts "$hosts" --task $k --key-file "$here/key" >"$here/out.$k" 2>"$here/err.$k" </dev/null &
+    eval "job_$k=\$!"
+done
+looks=0
+until grep -q '^Epoch 2' "$here/out.0" || [ $looks -eq 450 ]; do
+    looks=$((looks + 1))
+    sleep 0.1
+done
+# shellcheck disable=SC2154 # eval sets them
+kill -TERM "$job_1"
+for k in 0 1; do
+    eval "wait \$job_$k"
+    code=$?
+    [ $code -eq 75 ] || wrong "worker $k of two that were asked to stop: exit status $code: $(cat "$here/err.$k")"
+done
+[ -n "$(find "$here/ckpt" -name manifest.json)" ] || wrong "two workers that were asked to stop keep no checkpoint"
+
 # As where a whole machine stands still, for longer than the limit: nobody was silent, and the job goes on.
 stand_still() {
     # shellcheck disable=SC2154 # eval sets them
