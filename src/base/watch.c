@@ -52,6 +52,7 @@ static struct {
     _Atomic double deadline;
     _Atomic double asked;  // when this process was asked to end; 0: not
     atomic_int started;
+    atomic_int numbered;          // this process's rank and 1, of a job without a launcher; 0: nobody has told
     _Atomic(const crew *) crew;   // NULL: nobody has told yet
     _Atomic double longest_step;  // 0: none yet
     char why[1024];               // it was given up
@@ -118,6 +119,8 @@ void ls_watch_end(void) {
     atomic_store(&watch.since, 0);
     ls_flight_wait(NULL, -1);
 }
+
+void ls_watch_number(int rank) { atomic_store(&watch.numbered, rank + 1); }
 
 void ls_watch_asked(void) {
     if (atomic_load(&watch.asked) == 0) atomic_store(&watch.asked, ls_clock());
@@ -413,9 +416,10 @@ static void name_missing(char *text, size_t size) {
         ls_text_add(text, size, &used, ": no process of this host is stopped or gone, so one of them is stuck");
 }
 
-static int my_rank(void) {
+int ls_watch_own_rank(void) {
     const crew *c = atomic_load(&watch.crew);
-    return c ? c->rank : ls_watch_rank(getpid());
+    int numbered = atomic_load(&watch.numbered);
+    return c ? c->rank : numbered ? numbered - 1 : ls_watch_rank(getpid());
 }
 
 // --- what everybody does ---------------------------------------------------------------------------------------------
@@ -449,7 +453,7 @@ static void describe_all(double now, char *text, size_t size) {
             left += is_in == arrived && shown > SHOWN_PEERS;
             if (!watch.known) ls_flight_close(&f);
         }
-    add_record(text, size, &used, my_rank(), getpid(), own, "", now);
+    add_record(text, size, &used, ls_watch_own_rank(), getpid(), own, "", now);
     if (left > 0) ls_text_add(text, size, &used, "  and %d more\n", left);
     ls_flight_close(&own);
 }
@@ -537,7 +541,7 @@ static void *watch_main(void *unused) {
         int over = is_over(now, waited, missing);
         if (!over && !is_slow(now, waited)) continue;
         // Those who wait longest for the same one see it at the same time: the first of them speaks.
-        int me = my_rank();
+        int me = ls_watch_own_rank();
         if (over) usleep(200000 * (useconds_t)(me < 0 ? 0 : me < 20 ? me : 20));
         if (atomic_load(&watch.since) != since) continue;
         tell(over, now, waited);

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -172,10 +173,11 @@ static void set_environment(const cli *c, const char *workers) {
     setenv(MARK, workers, 1);
 }
 
-// Launchers hold pipes to every worker, and without them some wait for ever instead of failing.
+// Launchers hold pipes to every worker, and without them some wait for ever, or crash, instead of failing.
 static ls_status check_files(int workers) {
     struct rlimit limit;
-    int64_t needed = 4 * (int64_t)workers + 16;  // Open MPI 4.1 and Hydra 4.0
+    int64_t needed = 4 * (int64_t)workers + (LS_MPI_IS_OPEN_MPI ? 28 : 16);  // Open MPI 4.1 and Hydra 4.0: one to spare
+    for (int file = 3; file < 256; file++) needed += fcntl(file, F_GETFD) == 0;  // open here, and they inherit it
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return LS_OK;
     if (needed <= (int64_t)limit.rlim_cur) return LS_OK;
     return LS_FAIL(LS_STATUS_UNSUPPORTED,
@@ -318,7 +320,7 @@ static void note_waiting(void *user, const ls_watch_report *report) {
     const cli *c = user;
     char host[256] = "this host", text[10240];
     gethostname(host, sizeof host - 1);
-    int rank = !c->clustered ? cli_job_rank() : c->context ? ls_context_rank(c->context) : c->cluster.task;
+    int rank = c->clustered ? ls_watch_own_rank() : cli_job_rank();
     int n = snprintf(text, sizeof text, "lockstep %s: worker %d on %s %s. %s\n%s", c->command, rank, host,
                      report->sentence, report->over ? CLI_JOB_ENDS : "On this host:", report->records);
     if (n >= (int)sizeof text) n = (int)sizeof text - 1;

@@ -20,7 +20,16 @@ matches '^srun -n 4 '
 (
     ulimit -n 48
     run 1 "$lockstep" bench mnist-linear --batch-size 1000000000 --micro-batch 16 --workers 65536
-    complains "--workers 65536: to start them takes 262160 open files, and 48 are allowed (ulimit -n): start fewer"
+    complains " open files, and 48 are allowed (ulimit -n): start fewer"
+    ulimit -n 24
+    run 1 "$lockstep" train mnist-linear --workers 2
+    complains "--workers 2: to start them takes "
+    exit $failed
+) || failed=1
+# With as many as it asks for they start.
+(
+    ulimit -n "$(sed -n 's/.* to start them takes \([0-9]*\) open files.*/\1/p' "$here/err")"
+    run 0 "$lockstep" train mnist-linear --device ref --limit-train 64 --limit-test 8 --epochs 1 --replicas 1 --batch-size 64 --micro-batch 16 --workers 2
     exit $failed
 ) || failed=1
 
