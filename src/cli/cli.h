@@ -43,6 +43,8 @@ typedef struct cli_command {
 const cli_command *const *cli_commands(void);  // NULL-terminated
 
 // job.c: the job this process is part of, as its launcher's environment tells, before MPI is asked.
+// In an interactive shell of a Slurm step: forgets that step, of which no launcher has started this process. Before all others.
+void cli_job_leave_step(void);
 int cli_job_is_launched(void);  // whether this program has started this worker
 int cli_job_rank(void);         // -1: no launcher
 int cli_job_size(void);         // 0: no launcher

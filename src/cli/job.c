@@ -47,6 +47,28 @@ static int in_slurm_step(void) {
     return step && *step && strtoull(step, NULL, 10) < 0xFFFFFFF0u && getenv("SLURM_PROCID");
 }
 
+// In an interactive shell of a step (srun --pty), which has a terminal and gives its jobs process groups of their own: steps that are
+// started there inherit the shell's variables, not that. A step of one task without PMI is no job of several workers either.
+static int in_shell_of_step(void) {
+    if (!in_slurm_step()) return 0;
+    int terminal = open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
+    if (terminal >= 0) close(terminal);
+    if (terminal >= 0 && getenv("SLURM_PTY_PORT") && getpgrp() != getsid(0)) return 1;
+    return number("SLURM_STEP_NUM_TASKS") == 1 && number("PMIX_RANK") < 0 && number("PMI_RANK") < 0;
+}
+
+void cli_job_leave_step(void) {
+    static const char *const words[] = {"SLURM_STEP", "SLURM_PROCID=", "PMIX_", "PMI_"};
+    if (!in_shell_of_step()) return;
+    setenv("SLURM_OVERLAP", "1", 0);  // the step of the shell has all that a step of workers would wait for
+    for (char **e = environ; *e;) {
+        char name[64] = "";
+        for (size_t i = 0; i < sizeof words / sizeof words[0] && !*name; i++)
+            if (strncmp(*e, words[i], strlen(words[i])) == 0) sscanf(*e, "%63[^=]", name);
+        if (!*name || unsetenv(name) != 0) e++;  // else the next one takes its place
+    }
+}
+
 int cli_job_rank(void) {
     static const char *const names[] = {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"};
     for (int i = 0; i < 3; i++)
