@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,6 +24,7 @@
 #include "base/duration.h"
 #include "base/error.h"
 #include "base/flight.h"
+#include "base/limits.h"
 #include "base/memory.h"
 #include "base/patience.h"
 #include "base/text.h"
@@ -308,6 +310,48 @@ static void a_trace_keeps_what_fits_and_counts_the_rest(void **state) {
     assert_int_equal(t.capacity, 0);
 }
 
+// A file below `mount`, with its folders.
+static void put(const char *mount, const char *name, const char *text) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", mount, name);
+    for (char *slash = path + strlen(mount); (slash = strchr(slash + 1, '/'));) {
+        *slash = 0;
+        mkdir(path, 0700);
+        *slash = '/';
+    }
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+// Of both versions: the least of the group's own and those above it.
+static void quotas_of_control_groups_are_read(void **state) {
+    (void)state;
+    char one[] = "/tmp/lockstep-groups.XXXXXX", two[] = "/tmp/lockstep-groups.XXXXXX", self[64], command[128];
+    assert_true(mkdtemp(one) && mkdtemp(two));
+    snprintf(self, sizeof self, "%s/self", two);
+    assert_true(ls_limits_group_cpus_in(two, self) < 0);  // none of it is there
+    put(two, "self", "0::/job/step\n");
+    put(two, "cgroup.controllers", "cpu memory\n");
+    put(two, "job/step/cpu.max", "max 100000\n");
+    assert_true(ls_limits_group_cpus_in(two, self) < 0);
+    put(two, "job/cpu.max", "150000 100000\n");
+    assert_true(ls_limits_group_cpus_in(two, self) == 1.5);
+    put(two, "job/step/cpu.max", "20000 40000\n");
+    assert_true(ls_limits_group_cpus_in(two, self) == 0.5);
+    put(two, "self", "4:memory:/other\n3:cpuacct,cpu:/box\n0::/\n");
+    put(one, "cpu/cpu.cfs_quota_us", "-1\n");
+    put(one, "cpu/cpu.cfs_period_us", "100000\n");
+    put(one, "cpu/box/cpu.cfs_quota_us", "250000\n");
+    put(one, "cpu/box/cpu.cfs_period_us", "100000\n");
+    assert_true(ls_limits_group_cpus_in(one, self) == 2.5);
+    put(two, "self", "3:cpu:/\n");
+    assert_true(ls_limits_group_cpus_in(one, self) < 0);
+    snprintf(command, sizeof command, "rm -r %s %s", one, two);
+    assert_int_equal(system(command), 0);
+}
+
 static void durations_are_read_as_slurm_reads_them(void **state) {
     static const struct {
         const char *text;
@@ -451,6 +495,7 @@ int main(void) {
         cmocka_unit_test(text_is_added_up_to_its_end),
         cmocka_unit_test(a_process_says_where_it_is),
         cmocka_unit_test(durations_are_read_as_slurm_reads_them),
+        cmocka_unit_test(quotas_of_control_groups_are_read),
         cmocka_unit_test(time_that_a_process_stood_still_is_no_waiting),
         cmocka_unit_test(one_that_is_stopped_is_seen),
     };

@@ -430,6 +430,12 @@ static void test_keys(void) {
     unlink(path);
     MUST(ls__key_read(path, &key) == LS_STATUS_NOT_FOUND);
     says("cannot open the key file");
+    MUST(mkfifo(path, 0600) == 0);
+    alarm(30);  // of a pipe that nobody writes to
+    MUST(ls__key_read(path, &key) == LS_STATUS_IO);
+    says("it is a pipe or a device, and nothing came out of it for five seconds");
+    alarm(0);
+    unlink(path);
     unsetenv("LOCKSTEP_KEY");
     MUST(ls__key_read(NULL, &key) == LS_STATUS_INVALID_ARGUMENT);
     says("there is no key");

@@ -3,6 +3,7 @@
 #include "async/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include "base/error.h"
 #include "base/input.h"
 #include "base/memory.h"
+#include "base/output.h"
 
 #define TITLE   "lockstep push log 1"
 #define COLUMNS "server push ticket worker pulled"
@@ -211,7 +213,7 @@ static ls_status cannot_write(const char *path) {
 }
 
 ls_status ls_push_log_begin(const char *path, const ls_push_log *head) {
-    FILE *f = fopen(path, "we");
+    FILE *f = ls_output_stream(path);
     if (!f) return cannot_write(path);
     fprintf(f, TITLE "\nservers=%d; workers=%d; first=%" PRId64 "\n%s\n" COLUMNS "\n", head->servers, head->workers,
             head->first, head->recipe);
@@ -219,7 +221,9 @@ ls_status ls_push_log_begin(const char *path, const ls_push_log *head) {
 }
 
 ls_status ls_push_log_add(const char *path, int server, int64_t number, const ls_push *pushes, int64_t count) {
-    FILE *f = fopen(path, "ae");
+    int file =
+        open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666);  // no wait for a reader
+    FILE *f = file >= 0 ? fdopen(file, "a") : NULL;
     if (!f) return cannot_write(path);
     for (int64_t i = 0; i < count; i++)
         fprintf(f, "%d %" PRId64 " %" PRId64 " %d %" PRId64 "\n", server, number + i, pushes[i].ticket,

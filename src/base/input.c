@@ -13,19 +13,26 @@
 
 enum { WAIT_SECONDS = 5, MOST_BYTES = 64 << 20 };
 
+ssize_t ls_input_read(int from, void *out, size_t size) {
+    struct pollfd wait = {.fd = from, .events = POLLIN};
+    for (;;) {
+        int ready = poll(&wait, 1, WAIT_SECONDS * 1000);
+        ssize_t n = ready > 0 ? read(from, out, size) : -1;
+        if (ready == 0) errno = ETIME;
+        if (n >= 0 || (errno != EINTR && errno != EAGAIN)) return n;
+    }
+}
+
 // Everything that comes out of `from`, in a file without a name. NULL and errno where that fails.
 static FILE *collect(int from) {
     FILE *all = tmpfile();
     char block[65536];
     int why = all ? 0 : errno;
     for (size_t size = 0; !why;) {
-        struct pollfd wait = {.fd = from, .events = POLLIN};
-        int ready = poll(&wait, 1, WAIT_SECONDS * 1000);
-        if (ready == 0) why = ETIME;
-        ssize_t n = ready > 0 ? read(from, block, sizeof block) : 0;
-        if (ready > 0 && n == 0) break;
-        if ((ready < 0 || n < 0) && errno != EINTR && errno != EAGAIN) why = errno;
-        if (n <= 0) continue;
+        ssize_t n = ls_input_read(from, block, sizeof block);
+        if (n == 0) break;
+        if (n < 0) why = errno;
+        if (n < 0) continue;
         size += (size_t)n;
         if (size > MOST_BYTES)
             why = EFBIG;

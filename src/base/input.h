@@ -5,13 +5,16 @@
 #include <lockstep/status.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 // A stream to read the file from, or NULL and errno. A pipe or a device is read to its end first, up to 64 MB of it, and as long as no
-// five seconds pass without a word: ETIMEDOUT, where nobody writes; EFBIG. A folder: EISDIR.
+// five seconds pass without a word: ETIME, where nobody writes; EFBIG. A folder: EISDIR.
 FILE *ls_input_open(const char *path);
 // The same of a file that is read whole: one of more than `most` bytes is EFBIG.
 #define LS_RECORD_MOST ((int64_t)1 << 30)  // of the record of a run, and what else is JSON or a picture of a report
 FILE *ls_input_open_small(const char *path, int64_t most);
+// read() of a file that was opened with O_NONBLOCK, which waits as long as that: -1 and ETIME where nothing comes.
+ssize_t ls_input_read(int from, void *out, size_t size);
 // What that errno means, in words for a sentence that begins with the file.
 const char *ls_input_why(int code);
 

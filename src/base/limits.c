@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 // The first line of a small file; 0 where it cannot be read.
@@ -34,12 +35,17 @@ static int lists(const char *list, const char *word) {
     return 0;
 }
 
-// This process's control group, as a path below `*root` in /sys/fs/cgroup: version 2's, or version 1's of `controller`.
-static void find_group(const char *controller, const char **root, char *group, size_t size) {
+#define MOUNT "/sys/fs/cgroup"
+#define SELF  "/proc/self/cgroup"
+
+// The control group that `self` names, as a path below `*root` in `mount`: version 2's, or version 1's of `controller`.
+static void find_group(const char *mount, const char *self, const char *controller, const char **root, char *group,
+                       size_t size) {
     char line[1024];
+    snprintf(line, sizeof line, "%s/cgroup.controllers", mount);
+    *root = access(line, R_OK) == 0 ? "" : controller;
     snprintf(group, size, "/");
-    FILE *f = fopen("/proc/self/cgroup", "r");
-    *root = access("/sys/fs/cgroup/cgroup.controllers", R_OK) == 0 ? "" : controller;
+    FILE *f = fopen(self, "r");
     while (f && fgets(line, sizeof line, f)) {
         char *names = strchr(line, ':'), *path = names ? strchr(names + 1, ':') : NULL;
         if (!path) continue;
@@ -50,13 +56,15 @@ static void find_group(const char *controller, const char **root, char *group, s
     if (f) fclose(f);
 }
 
-double ls_limits_group(const char *controller, double (*read)(const char *folder)) {
+// The least over the group and those above it of what `read` gives for a group's folder, -1 for none.
+static double group_least(const char *mount, const char *self, const char *controller,
+                          double (*read)(const char *folder)) {
     char folder[1200], group[1024];
     const char *root;
-    find_group(controller, &root, group, sizeof group);
+    find_group(mount, self, controller, &root, group, sizeof group);
     double least = -1;
     for (;;) {
-        snprintf(folder, sizeof folder, "/sys/fs/cgroup/%s%s", root, group);
+        snprintf(folder, sizeof folder, "%.100s/%s%s", mount, root, group);
         double value = read(folder);
         if (value >= 0 && (least < 0 || value < least)) least = value;
         char *up = strrchr(group, '/');
@@ -65,6 +73,38 @@ double ls_limits_group(const char *controller, double (*read)(const char *folder
     }
     return least;
 }
+
+// --- processor time --------------------------------------------------------------------------------------------------
+
+// Version 2's cpu.max has quota and period, version 1 two files.
+static double cpus(const char *folder) {
+    char path[1300], text[128], *rest;
+    snprintf(path, sizeof path, "%s/cpu.max", folder);
+    if (read_line(path, text, sizeof text)) {
+        double quota = strtod(text, &rest), period = strtod(rest, NULL);
+        return rest != text && period > 0 ? quota / period : -1;
+    }
+    snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", folder);
+    if (!read_line(path, text, sizeof text)) return -1;
+    double quota = strtod(text, NULL);
+    snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
+    double period = read_line(path, text, sizeof text) ? strtod(text, NULL) : 0;
+    return quota > 0 && period > 0 ? quota / period : -1;
+}
+
+double ls_limits_group_cpus_in(const char *mount, const char *self) { return group_least(mount, self, "cpu", cpus); }
+double ls_limits_group_cpus(void) { return ls_limits_group_cpus_in(MOUNT, SELF); }
+
+void ls_limits_group_cpus_name(char *text, size_t size) {
+    struct stat s = {0};  // a container may see its own group as the root, as others do theirs
+    char group[1024];
+    const char *root;
+    stat("/proc/self/ns/cgroup", &s);
+    find_group(MOUNT, SELF, "cpu", &root, group, sizeof group);
+    snprintf(text, size, "%lld:%s", (long long)s.st_ino, group);
+}
+
+// --- memory ----------------------------------------------------------------------------------------------------------
 
 // A number in one of two files of a group, by version 2's and version 1's names (NULL: not that one's); -1 where there is none ("max").
 static double group_number(const char *folder, const char *name, const char *old_name) {
@@ -101,27 +141,28 @@ static double memory_left(const char *folder) {
     return limit > used ? limit - used : 0;
 }
 
-double ls_limits_group_memory(void) { return ls_limits_group("memory", memory); }
+double ls_limits_group_memory(void) { return group_least(MOUNT, SELF, "memory", memory); }
 
 static double least_of(double a, double b) { return a < 0 ? b : b < 0 || a < b ? a : b; }
 
 double ls_limits_memory(void) {
     double total = number_of("/proc/meminfo", "MemTotal:"), swap = number_of("/proc/meminfo", "SwapTotal:");
     return least_of(total > 0 ? 1024 * (total + (swap > 0 ? swap : 0)) : -1,
-                    ls_limits_group("memory", memory_and_swap));
+                    group_least(MOUNT, SELF, "memory", memory_and_swap));
 }
 
 double ls_limits_memory_left(void) {
     double left = number_of("/proc/meminfo", "MemAvailable:"), swap = number_of("/proc/meminfo", "SwapFree:");
-    return least_of(left >= 0 ? 1024 * (left + (swap > 0 ? swap : 0)) : -1, ls_limits_group("memory", memory_left));
+    return least_of(left >= 0 ? 1024 * (left + (swap > 0 ? swap : 0)) : -1,
+                    group_least(MOUNT, SELF, "memory", memory_left));
 }
 
 int64_t ls_limits_kills(void) {
     char folder[1200], path[1300], group[1024];
     const char *root;
-    find_group("memory", &root, group, sizeof group);
+    find_group(MOUNT, SELF, "memory", &root, group, sizeof group);
     // Of this group alone: those above count, or do not count, what happened in it.
-    snprintf(folder, sizeof folder, "/sys/fs/cgroup/%s%s", root, group);
+    snprintf(folder, sizeof folder, MOUNT "/%s%s", root, group);
     snprintf(path, sizeof path, "%s/memory.events", folder);
     double count = number_of(path, "oom_kill ");
     snprintf(path, sizeof path, "%s/memory.oom_control", folder);

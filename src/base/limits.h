@@ -1,12 +1,16 @@
-// How much memory this process may have: the machine's, or what control groups leave of it.
+// How much memory and processor time this process may have: the machine's, or what control groups leave of it.
 #ifndef LS_BASE_LIMITS_H
 #define LS_BASE_LIMITS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
-// The least over this process's control group and those above it of what `read` gives for a group's folder, of version 2 or of version 1's
-// `controller`; -1 where none has one. `read` returns -1 for none.
-double ls_limits_group(const char *controller, double (*read)(const char *folder));
+// The processors' worth of time that control groups allow, as 1.5; -1: no limit. `mount` is where they are (/sys/fs/cgroup), version 1's or
+// version 2's, and `self` the file that names this process's (/proc/self/cgroup).
+double ls_limits_group_cpus_in(const char *mount, const char *self);
+double ls_limits_group_cpus(void);
+// What tells the group that has that limit from those of other processes of this host.
+void ls_limits_group_cpus_name(char *text, size_t size);
 // The memory that control groups allow; -1: as much as there is.
 double ls_limits_group_memory(void);
 // What the machine has, swap included, or control groups allow. More than that ends in a kill, not in a failed call. -1: not known.

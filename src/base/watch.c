@@ -50,7 +50,9 @@ static struct {
     const char *within;  // the main thread's own
     int within_bucket, within_count;
     _Atomic double deadline;
+    _Atomic double asked;  // when this process was asked to end; 0: not
     atomic_int started;
+    atomic_int numbered;          // this process's rank and 1, of a job without a launcher; 0: nobody has told
     _Atomic(const crew *) crew;   // NULL: nobody has told yet
     _Atomic double longest_step;  // 0: none yet
     char why[1024];               // it was given up
@@ -116,6 +118,12 @@ void ls_watch_end(void) {
     if (!atomic_load_explicit(&watch.started, memory_order_relaxed) || !is_main()) return;
     atomic_store(&watch.since, 0);
     ls_flight_wait(NULL, -1);
+}
+
+void ls_watch_number(int rank) { atomic_store(&watch.numbered, rank + 1); }
+
+void ls_watch_asked(void) {
+    if (atomic_load(&watch.asked) == 0) atomic_store(&watch.asked, ls_clock());
 }
 
 void ls_watch_deadline(double at) { atomic_store(&watch.deadline, at); }
@@ -408,9 +416,10 @@ static void name_missing(char *text, size_t size) {
         ls_text_add(text, size, &used, ": no process of this host is stopped or gone, so one of them is stuck");
 }
 
-static int my_rank(void) {
+int ls_watch_own_rank(void) {
     const crew *c = atomic_load(&watch.crew);
-    return c ? c->rank : ls_watch_rank(getpid());
+    int numbered = atomic_load(&watch.numbered);
+    return c ? c->rank : numbered ? numbered - 1 : ls_watch_rank(getpid());
 }
 
 // --- what everybody does ---------------------------------------------------------------------------------------------
@@ -444,7 +453,7 @@ static void describe_all(double now, char *text, size_t size) {
             left += is_in == arrived && shown > SHOWN_PEERS;
             if (!watch.known) ls_flight_close(&f);
         }
-    add_record(text, size, &used, my_rank(), getpid(), own, "", now);
+    add_record(text, size, &used, ls_watch_own_rank(), getpid(), own, "", now);
     if (left > 0) ls_text_add(text, size, &used, "  and %d more\n", left);
     ls_flight_close(&own);
 }
@@ -458,6 +467,18 @@ static int one_is_gone(void) {
     return found && watch.limits.gone > 0;
 }
 
+static int is_in_step(void) {
+    ls_flight_phase phase = ls_flight_now();
+    return phase >= LS_FLIGHT_LOAD && phase <= LS_FLIGHT_EXCHANGE && atomic_load(&watch.longest_step) > 0;
+}
+
+// A launcher asks the workers that are left to end when one of another host is lost. Then this step ends no more.
+static int is_deserted(double now, double waited) {
+    double asked = atomic_load(&watch.asked), limit = SLOWER * atomic_load(&watch.longest_step);
+    if (limit < REMOTE_SECONDS) limit = REMOTE_SECONDS;
+    return asked > 0 && is_in_step() && waited >= limit && now - asked >= limit;
+}
+
 // Whether the wait has been too long for good.
 static int is_over(double now, double waited, double missing) {
     double deadline = atomic_load(&watch.deadline);
@@ -465,17 +486,15 @@ static int is_over(double now, double waited, double missing) {
     int late = deadline > 0 && now > deadline, remote = c && c->hosts > 1;
     int over = late && (missing >= 1 || (remote && waited > REMOTE_SECONDS) ||
                         (now > deadline + LATE_SECONDS && waited > LATE_SECONDS));
-    return over || one_is_gone() || missing >= watch.limits.stopped || waited >= watch.limits.waiting ||
-           one_has_ended(now);
+    return over || one_is_gone() || (remote && is_deserted(now, waited)) || missing >= watch.limits.stopped ||
+           waited >= watch.limits.waiting || one_has_ended(now);
 }
 
 // Whether a wait within a step is longer than steps have been so far, and this process is the one of its host to say so.
 static int is_slow(double now, double waited) {
     double longest = atomic_load_explicit(&watch.longest_step, memory_order_relaxed), limit = SLOWER * longest, since;
-    ls_flight_phase phase = ls_flight_now();
     if (limit < watch.limits.slow) limit = watch.limits.slow;
-    if (longest <= 0 || watch.told || waited < limit) return 0;
-    if (phase < LS_FLIGHT_LOAD || phase > LS_FLIGHT_EXCHANGE) return 0;
+    if (watch.told || waited < limit || !is_in_step()) return 0;
     const crew *c = watch.known;
     for (int i = 0; c && i < watch.seen_count; i++)
         if (c->flight[i] && watch.state[i] && watch.missing[i] <= 0 && c->peer[i].rank < c->rank &&
@@ -522,7 +541,7 @@ static void *watch_main(void *unused) {
         int over = is_over(now, waited, missing);
         if (!over && !is_slow(now, waited)) continue;
         // Those who wait longest for the same one see it at the same time: the first of them speaks.
-        int me = my_rank();
+        int me = ls_watch_own_rank();
         if (over) usleep(200000 * (useconds_t)(me < 0 ? 0 : me < 20 ? me : 20));
         if (atomic_load(&watch.since) != since) continue;
         tell(over, now, waited);

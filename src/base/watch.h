@@ -47,6 +47,11 @@ void ls_watch_blame(int rank);
 // Starts the watch, at most once in a process, from its main thread. Where that fails there is none.
 void ls_watch_start(const ls_watch_limits *limits, ls_watch_fn fn, void *user);
 void ls_watch_deadline(double at);
+// This process is asked to end, and finishes its step first: where others do not, that wait is over soon. For signal handlers.
+void ls_watch_asked(void);
+// The rank of this process, of which no launcher tells: before it is told who there is. -1: nobody knows it.
+void ls_watch_number(int rank);
+int ls_watch_own_rank(void);
 // A step took so long. The main thread tells.
 void ls_watch_step(double seconds);
 // Who there is. Before it is told, and without a watch, nobody is known.

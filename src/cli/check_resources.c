@@ -70,23 +70,6 @@ int64_t check_cache(int *sharers) {
     return bytes;
 }
 
-// --- control groups --------------------------------------------------------------------------------------------------
-
-// Processors' worth of time a group may use: version 2's cpu.max, version 1's two files.
-static double group_cpus(const char *folder) {
-    char path[1300], text[128], *rest;
-    snprintf(path, sizeof path, "%s/cpu.max", folder);
-    if (read_line(path, text, sizeof text)) {
-        double quota = strtod(text, &rest), period = strtod(rest, NULL);
-        return rest != text && period > 0 ? quota / period : -1;
-    }
-    snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", folder);
-    if (!read_line(path, text, sizeof text)) return -1;
-    double quota = strtod(text, NULL);
-    snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
-    return quota > 0 && read_line(path, text, sizeof text) ? quota / strtod(text, NULL) : -1;
-}
-
 // --- cores -----------------------------------------------------------------------------------------------------------
 
 static int allowed_set(cpu_set_t *set, size_t bytes) { return sched_getaffinity(0, bytes, set) == 0; }
@@ -141,17 +124,18 @@ void check_cores(check *c) {
     if (online > cpus)
         snprintf(hidden, sizeof hidden, " (%d of the %d processors here are hidden from it)", online - cpus, online);
     int least = ls_topology_cores_least(c->topology);
-    double quota = ls_limits_group("cpu", group_cpus);
+    double quota = ls_limits_group_cpus();
+    int limited = quota > 0 && quota + 0.01 < cpus;
+    if (limited)
+        snprintf(hidden, sizeof hidden, ": a control group allows the time of %.3g of %d processors", quota, cpus);
     if (f->cores == 0)
         check_say(l, CHECK_WARN, "Start at most as many workers as there are cores: sharing one makes all wait.",
                   "%d workers share %d core%s, unbound%s", f->sharers, ls_topology_host_cores(c->topology),
                   ls_topology_host_cores(c->topology) == 1 ? "" : "s", hidden);
-    else if (quota > 0 && quota + 0.01 < cpus)
-        check_say(
-            l, CHECK_WARN,
-            "Ask for whole cores instead of a share of time (docker run --cpuset-cpus; Slurm --cpus-per-task), or use "
-            "--replicas with no more than that.",
-            "%d core%s, but a control group allows the time of %.2g only", f->cores, f->cores == 1 ? "" : "s", quota);
+    else if (limited)
+        check_say(l, CHECK_WARN,
+                  "Ask for whole cores instead of a share of time (docker run --cpuset-cpus; Slurm --cpus-per-task).",
+                  "%d core%s%s%s", f->cores, f->cores == 1 ? "" : "s", c->info.size > 1 ? " for worker 0" : "", hidden);
     else if (cpus == 1 && online > f->sharers)
         check_say(l, CHECK_WARN, "If more are yours: srun --cpus-per-task=N, mpirun --bind-to none, no taskset.",
                   "1 core: CPU %s%s", f->bound, hidden);

@@ -3,8 +3,10 @@
 
 #include <jansson.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -251,22 +253,34 @@ void cli_checkpoints_end(cli_checkpoints *c) {
 // --- being asked to stop ---------------------------------------------------------------------------------------------
 
 static volatile sig_atomic_t asked;
+static atomic_llong asked_at;  // milliseconds
 
-// The second is an order, whichever it is.
+// The second is an order, whichever it is. Schedulers signal each process and launchers pass the signal on, so what comes
+// at once is the same request.
 static void note_signal(int number) {
-    int order = asked != 0;
-    if (!order) asked = number;
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    long long now = 1000LL * t.tv_sec + t.tv_nsec / 1000000;
+    int order = asked && now - atomic_load(&asked_at) >= CLI_REPEAT_MS;
+    if (!asked) {
+        atomic_store(&asked_at, now);
+        asked = number;
+    }
     if (number == SIGTERM && cli_job_note_end(order)) return;
     if (!order) return;
     signal(number, SIG_DFL);
     raise(number);
 }
 
+// What is ignored stays ignored: nohup and shells have asked for that.
 static void handle(void (*handler)(int)) {
-    static const int wishes[] = {SIGINT, SIGTERM, SIGUSR1};
-    struct sigaction action = {.sa_handler = handler, .sa_flags = (int)(SA_RESTART | SA_RESETHAND)};
+    static const int wishes[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
+    struct sigaction action = {.sa_handler = handler, .sa_flags = (int)SA_RESTART}, before;
     sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < sizeof wishes / sizeof wishes[0]; i++) sigaction(wishes[i], &action, NULL);
+    for (size_t i = 0; i < sizeof wishes / sizeof wishes[0]; i++) sigaddset(&action.sa_mask, wishes[i]);
+    for (size_t i = 0; i < sizeof wishes / sizeof wishes[0]; i++)
+        if (sigaction(wishes[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+            sigaction(wishes[i], &action, NULL);
 }
 
 void cli_checkpoints_listen(void) { handle(note_signal); }

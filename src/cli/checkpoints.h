@@ -47,7 +47,8 @@ ls_status cli_checkpoints_begin(cli_checkpoints *c, ls_context *context, ls_trai
 void cli_checkpoints_say(const cli_checkpoints *c, const char *numerics);
 void cli_checkpoints_end(cli_checkpoints *c);
 
-// From now on SIGINT, SIGTERM and SIGUSR1 are wishes to stop after the step, the second of them an order; of this process.
+// From now on SIGINT, SIGTERM, SIGHUP and SIGUSR1 are wishes to stop after the step, the second of them an order; of this process.
+#define CLI_REPEAT_MS 500  // what comes sooner is the first one again
 void cli_checkpoints_listen(void);
 void cli_checkpoints_deafen(void);  // and from now on orders: training is over
 int cli_checkpoints_asked(void);    // the signal that was the wish; 0: none was

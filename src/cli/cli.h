@@ -28,7 +28,7 @@ typedef struct cli {
     double deadline;      // ls_clock() when waiting is over in any case; 0: never
     const char *command;  // that is run
     int restarts;         // of workers that this process starts, with --resume
-    int stops_kindly;     // a first Ctrl-C is passed on to them as a wish (SIGUSR1)
+    int stops_kindly;     // a first Ctrl-C, SIGTERM, SIGHUP or SIGUSR1 is a wish to stop, of this process and theirs
     int exit_status;      // where all went well; 0, but for CLI_UNFINISHED
     ls_cluster cluster;   // cluster.c: --hosts, --task, --key-file
     int clustered;        // 1: the job is that of a list of hosts, without a launcher: each worker speaks for itself
@@ -43,6 +43,8 @@ typedef struct cli_command {
 const cli_command *const *cli_commands(void);  // NULL-terminated
 
 // job.c: the job this process is part of, as its launcher's environment tells, before MPI is asked.
+// In an interactive shell of a Slurm step: forgets that step, of which no launcher has started this process. Before all others.
+void cli_job_leave_step(void);
 int cli_job_is_launched(void);  // whether this program has started this worker
 int cli_job_rank(void);         // -1: no launcher
 int cli_job_size(void);         // 0: no launcher

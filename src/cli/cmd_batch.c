@@ -233,7 +233,7 @@ static ls_status read_setup(batch *b) {
     size_t size = 0, room = 65536;
     if (!path) return LS_OK;
     FILE *file = ls_input_open(path);
-    if (!file) return LS_FAIL(LS_STATUS_IO, "--setup: cannot read %s: %s", path, strerror(errno));
+    if (!file) return LS_FAIL(LS_STATUS_IO, "--setup: cannot read %s: %s", path, ls_input_why(errno));
     ls_status status = ls_calloc((int64_t)room + 2, 1, &b->setup);
     if (status == LS_OK) size = fread(b->setup, 1, room, file);
     if (status == LS_OK && (ferror(file) || size == room || strlen(b->setup) != size))

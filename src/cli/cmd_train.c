@@ -375,8 +375,8 @@ static ls_status find_asked(cli_train_run *r) {
     for (int i = 0; i < workers; i++)
         if (all[i]) r->asked = all[i];
     free(all);
-    // Worker 0's alone: launchers end the others of a job when one of them ends with a status, and pass it on.
-    if (status == LS_OK && cli_train_speaks(r)) r->cli->exit_status = CLI_UNFINISHED;
+    // Launchers end the others of a job when one of them ends with a status, and pass it on: it is worker 0's alone then.
+    if (status == LS_OK && (cli_train_speaks(r) || r->cli->clustered)) r->cli->exit_status = CLI_UNFINISHED;
     return status;
 }
 
@@ -407,10 +407,12 @@ static ls_status train(cli_train_run *r) {
     LS_TRY(cli_cluster_find(c, r->set.workers));
     LS_TRY(cli_job_launch(c, r->set.workers));
     c->stage = CLI_STAGE_TOGETHER;
-    if (r->checkpoints.set.folder) cli_checkpoints_listen();
+    // Launchers pass a wish on from the start. Of --hosts there is nothing to save while the others are waited for.
+    if (r->checkpoints.set.folder && !c->clustered) cli_checkpoints_listen();
     if (cli_job_rank() <= 0) cli_deadline_find(r->set.time_limit, c->started, &r->deadline);
     c->deadline = r->deadline.at;
     LS_TRY(cli_job_join(c, "train", r->set.workers));
+    if (r->checkpoints.set.folder && c->clustered) cli_checkpoints_listen();
     LS_TRY(check_options(r));
     LS_TRY(cli_train_check_outputs(r));
     LS_TRY(cli_train_check_trace(r));

@@ -1,5 +1,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -44,6 +45,28 @@ int cli_job_is_launched(void) { return number(MARK) > 0; }
 static int in_slurm_step(void) {
     const char *step = getenv("SLURM_STEP_ID");
     return step && *step && strtoull(step, NULL, 10) < 0xFFFFFFF0u && getenv("SLURM_PROCID");
+}
+
+// In an interactive shell of a step (srun --pty), which has a terminal and gives its jobs process groups of their own: steps that are
+// started there inherit the shell's variables, not that. A step of one task without PMI is no job of several workers either.
+static int in_shell_of_step(void) {
+    if (!in_slurm_step()) return 0;
+    int terminal = open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
+    if (terminal >= 0) close(terminal);
+    if (terminal >= 0 && getenv("SLURM_PTY_PORT") && getpgrp() != getsid(0)) return 1;
+    return number("SLURM_STEP_NUM_TASKS") == 1 && number("PMIX_RANK") < 0 && number("PMI_RANK") < 0;
+}
+
+void cli_job_leave_step(void) {
+    static const char *const words[] = {"SLURM_STEP", "SLURM_PROCID=", "PMIX_", "PMI_"};
+    if (!in_shell_of_step()) return;
+    setenv("SLURM_OVERLAP", "1", 0);  // the step of the shell has all that a step of workers would wait for
+    for (char **e = environ; *e;) {
+        char name[64] = "";
+        for (size_t i = 0; i < sizeof words / sizeof words[0] && !*name; i++)
+            if (strncmp(*e, words[i], strlen(words[i])) == 0) sscanf(*e, "%63[^=]", name);
+        if (!*name || unsetenv(name) != 0) e++;  // else the next one takes its place
+    }
 }
 
 int cli_job_rank(void) {
@@ -172,10 +195,11 @@ static void set_environment(const cli *c, const char *workers) {
     setenv(MARK, workers, 1);
 }
 
-// Launchers hold pipes to every worker, and without them some wait for ever instead of failing.
+// Launchers hold pipes to every worker, and without them some wait for ever, or crash, instead of failing.
 static ls_status check_files(int workers) {
     struct rlimit limit;
-    int64_t needed = 4 * (int64_t)workers + 16;  // Open MPI 4.1 and Hydra 4.0
+    int64_t needed = 4 * (int64_t)workers + (LS_MPI_IS_OPEN_MPI ? 28 : 16);  // Open MPI 4.1 and Hydra 4.0: one to spare
+    for (int file = 3; file < 256; file++) needed += fcntl(file, F_GETFD) == 0;  // open here, and they inherit it
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return LS_OK;
     if (needed <= (int64_t)limit.rlim_cur) return LS_OK;
     return LS_FAIL(LS_STATUS_UNSUPPORTED,
@@ -318,7 +342,7 @@ static void note_waiting(void *user, const ls_watch_report *report) {
     const cli *c = user;
     char host[256] = "this host", text[10240];
     gethostname(host, sizeof host - 1);
-    int rank = !c->clustered ? cli_job_rank() : c->context ? ls_context_rank(c->context) : c->cluster.task;
+    int rank = c->clustered ? ls_watch_own_rank() : cli_job_rank();
     int n = snprintf(text, sizeof text, "lockstep %s: worker %d on %s %s. %s\n%s", c->command, rank, host,
                      report->sentence, report->over ? CLI_JOB_ENDS : "On this host:", report->records);
     if (n >= (int)sizeof text) n = (int)sizeof text - 1;
@@ -363,6 +387,7 @@ static void note_lost(void *user, const char *sentence, int lost) {
 
 int cli_job_note_end(int order) {
     ordered |= order;
+    ls_watch_asked();
     return hears && ls_lost_asked();
 }
 
@@ -383,7 +408,7 @@ static void start_watch(cli *c) {
     if (!c->clustered) {  // others of --hosts hear of each other's end from their connections
         ls_lost_start(note_lost, c);
         hears = 1;
-        cli_job_hear();
+        if (!c->stops_kindly) cli_job_hear();  // else who listens for wishes tells of SIGTERM
     }
     // Whoever sees that a process of its own host is stopped says so before others take this one for the cause.
     double waiting = limit > 0 ? limit : limit < 0 ? INFINITY : WAIT_SECONDS;

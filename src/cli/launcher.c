@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -35,8 +36,12 @@ enum { BLOCK = 8192, SHOWN_LOST = 8 };
 typedef struct supervisor {
     const cli_launch *launch;
     pid_t launcher;
-    int wished;       // 1: the workers have been asked to stop, and may take their time
-    int words;        // its standard error; -1: its own affair, or closed
+    double wished;        // when the workers were asked to stop, for which they may take their time; 0: not
+    int words;            // its standard error; -1: its own affair, or closed
+    int results;          // its standard output; -1: closed
+    char text[PIPE_BUF];  // of that, not yet passed on
+    size_t text_at, text_used;
+    int unwritten;    // errno, where some of it could not be; 0: all could
     int signals;      // a signalfd
     char line[4096];  // not yet ended
     size_t line_used;
@@ -53,8 +58,9 @@ typedef struct supervisor {
     int rank, number;        // of a worker that a signal ended, as the launcher says; number 0: none
     int told;                // the worker that is lost, as others say
     char host[256];
-    double asked;    // when it was asked to end; 0: not
-    int asked_with;  // the signal
+    double asked;  // when it was asked to end; 0: not
+    int ordered;   // the signal that asked for it; 0: none did
+    int killed;    // 1: it was ended, having been asked to in vain
     int had_workers;
     double alone;       // since when the launcher has no workers any more; 0: it has
     double frozen;      // since when the launcher, or all that is left of its workers, is stopped; 0: it runs
@@ -196,6 +202,33 @@ static void take_words(supervisor *s) {
     }
 }
 
+// What the workers print. It goes on from here, so that what cannot be written is known. Who reads it may take their time:
+// a pipe that is ready takes PIPE_BUF bytes at once, so signals are looked at all the while.
+static struct pollfd results_wait(const supervisor *s) {
+    if (s->text_used) return (struct pollfd){.fd = STDOUT_FILENO, .events = POLLOUT};
+    return (struct pollfd){.fd = s->results, .events = POLLIN};
+}
+
+static void take_results(supervisor *s) {
+    if (!s->text_used) {
+        ssize_t n = read(s->results, s->text, sizeof s->text);
+        if (n < 0 && (errno == EINTR || errno == EAGAIN)) return;
+        if (n <= 0) {
+            close(s->results);
+            s->results = -1;
+            return;
+        }
+        s->text_at = 0;
+        s->text_used = (size_t)n;
+        return;
+    }
+    ssize_t n = write(STDOUT_FILENO, s->text + s->text_at, s->text_used - s->text_at);
+    if (n < 0 && (errno == EINTR || errno == EAGAIN)) return;
+    if (n < 0) s->unwritten = errno;
+    s->text_at = n < 0 ? s->text_used : s->text_at + (size_t)n;
+    if (s->text_at == s->text_used) s->text_used = 0;
+}
+
 // --- processes -----------------------------------------------------------------------------------------------------------
 
 static void send_signal(void *user, int64_t process, char state) {
@@ -214,37 +247,41 @@ void cli_end_with(pid_t parent) {
 }
 
 // A child of this program's process, which becomes the launcher.
-static void become(char **argv, const sigset_t *mask, int words, pid_t parent) {
+static void become(char **argv, const sigset_t *mask, int words, int results, pid_t parent) {
     setpgid(0, 0);  // a Ctrl-C reaches this program's process alone, which passes it on
     cli_end_with(parent);
     int nothing = open("/dev/null", O_RDONLY);
     if (nothing >= 0) dup2(nothing, STDIN_FILENO);
     if (words >= 0) dup2(words, STDERR_FILENO);
+    dup2(results, STDOUT_FILENO);
     sigprocmask(SIG_SETMASK, mask, NULL);
     execv(argv[0], argv);
     dprintf(STDERR_FILENO, "lockstep: cannot start %s: %s\n", argv[0], strerror(errno));
     _exit(127);
 }
 
-// Asks the launcher to end, and where it has been asked before and does not, ends it.
-static void press(supervisor *s) {
-    if (!s->asked || clock_of(s) - s->asked < KIND_SECONDS) return;
-    if (s->asked_with == SIGKILL) return;
+static void ask(supervisor *s) {
     s->asked = clock_of(s);
-    if (s->asked_with == SIGTERM) {
-        children(s->launcher, SIGKILL);  // workers that are stopped hear nothing else
-        s->asked_with = SIGKILL;
-    } else {
-        s->asked_with = SIGTERM;
-    }
-    kill(s->launcher, s->asked_with);
+    kill(s->launcher, SIGTERM);
+}
+
+// Ends the launcher where it was asked to end and does not.
+static void press(supervisor *s) {
+    if (!s->asked || s->killed || clock_of(s) - s->asked < KIND_SECONDS) return;
+    s->killed = 1;
+    children(s->launcher, SIGKILL);  // workers that are stopped hear nothing else
+    kill(s->launcher, SIGKILL);
+}
+
+// The signal that has come; 0: none.
+static int next_signal(const supervisor *s) {
+    struct signalfd_siginfo info;
+    return read(s->signals, &info, sizeof info) == (ssize_t)sizeof info ? (int)info.ssi_signo : 0;
 }
 
 static void take_signal(supervisor *s) {
-    struct signalfd_siginfo info;
-    if (read(s->signals, &info, sizeof info) != (ssize_t)sizeof info) return;
-    int number = (int)info.ssi_signo;
-    if (number == SIGCHLD) return;
+    int number = next_signal(s);
+    if (number == 0 || number == SIGCHLD) return;
     if (number == SIGTSTP) {  // Ctrl-Z: the job stops, then this process
         kill(-s->launcher, SIGSTOP);
         children(s->launcher, SIGSTOP);
@@ -254,30 +291,24 @@ static void take_signal(supervisor *s) {
         s->frozen = 0;
         return;
     }
-    if (number != SIGINT && number != SIGTERM && number != SIGHUP && number != SIGQUIT) {
-        kill(s->launcher, number);
-        return;
-    }
-    if (s->launch->stops_kindly && !s->wished && !s->asked && (number == SIGINT || number == SIGTERM)) {
-        s->wished = 1;
+    if (s->asked) return;
+    int wish = s->launch->stops_kindly && number != SIGQUIT && number != SIGUSR2;
+    if (wish && s->wished > 0 && clock_of(s) - s->wished < 1e-3 * CLI_REPEAT_MS) return;
+    if (wish && s->wished == 0) {
+        s->wished = clock_of(s);
         fprintf(stderr, "lockstep %s: finishing the step and writing a checkpoint; asked once more, it ends at once\n",
                 s->launch->command);
         kill(s->launcher, SIGUSR1);
         return;
     }
-    if (!s->asked) {
-        s->asked = clock_of(s);
-        s->asked_with = number == SIGTERM ? SIGTERM : SIGINT;
-    }
-    kill(s->launcher, number == SIGQUIT || number == SIGHUP ? SIGTERM : number);
+    s->ordered = number;
+    ask(s);
 }
 
 // A launcher whose workers are gone waits for hosts it does not reach, and for those that are stopped. It hears, and they do, once they go on.
 static void give_up(supervisor *s, const char *why) {
     snprintf(s->given_up, sizeof s->given_up, "%s", why);
-    s->asked = clock_of(s);
-    s->asked_with = SIGTERM;
-    kill(s->launcher, SIGTERM);
+    ask(s);
     kill(s->launcher, SIGCONT);
 }
 
@@ -348,6 +379,9 @@ static void say_end(const supervisor *s, int wait_status) {
     int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0, number = signal_of(s, code);
     if (*s->given_up && !s->said)
         fprintf(stderr, "lockstep %s: %s. " CLI_JOB_ENDS "\n", s->launch->command, s->given_up);
+    if (s->ordered)
+        fprintf(stderr, "lockstep %s: ended by signal %d (%s), and its workers with it\n", s->launch->command,
+                s->ordered, strsignal(s->ordered));
     if (s->said || s->asked) return;
     // Workers that are left may take one for lost that the launcher has ended by then.
     int alone, first = cli_survivors_lost(s->workers, s->launch->workers, &alone);
@@ -385,17 +419,39 @@ static void say_end(const supervisor *s, int wait_status) {
             number, strsignal(number), why);
 }
 
+// What is still in the pipes, which a worker that outlives its launcher may hold open.
+static void drain(supervisor *s) {
+    double since = clock_of(s);
+    while ((s->words >= 0 || s->results >= 0) && clock_of(s) - since < 1) {
+        struct pollfd wait[] = {
+            results_wait(s), {.fd = s->words, .events = POLLIN}, {.fd = s->signals, .events = POLLIN}};
+        if (s->text_used) since = clock_of(s);  // who reads may take their time
+        if (poll(wait, 3, 100) <= 0 && !s->text_used && children(getpid(), 0) == 0) break;
+        if (wait[0].revents) take_results(s);
+        if (wait[1].revents) take_words(s);
+        int number = wait[2].revents ? next_signal(s) : 0;
+        if (number && number != SIGCHLD && number != SIGTSTP) {
+            s->ordered = number;
+            break;
+        }
+    }
+    if (s->line_used) pass_on(s->line, s->line_used);
+    if (s->in_block && s->block_used) end_block(s, 1);
+}
+
 static int watch_it(supervisor *s) {
     int wait_status = 0;
     double looked = 0;
     for (;;) {
-        struct pollfd wait[] = {{.fd = s->signals, .events = POLLIN},
+        struct pollfd wait[] = {results_wait(s),
+                                {.fd = s->signals, .events = POLLIN},
                                 {.fd = s->words, .events = POLLIN},
                                 {.fd = cli_survivors_ends(s->workers), .events = POLLIN}};  // < 0: not looked at
-        poll(wait, 3, 500);
+        poll(wait, 4, 500);
         cli_survivors_look(s->workers);
-        if (wait[0].revents) take_signal(s);
-        if (wait[1].revents) take_words(s);
+        if (wait[0].revents) take_results(s);
+        if (wait[1].revents) take_signal(s);
+        if (wait[2].revents) take_words(s);
         if (waitpid(s->launcher, &wait_status, WNOHANG) == s->launcher) break;
         // Orphans that came to this process and have ended.
         siginfo_t other = {0};
@@ -408,15 +464,7 @@ static int watch_it(supervisor *s) {
             look_after(s);
         }
     }
-    // What is still in the pipe; a worker that outlives its launcher may hold it open.
-    double since = clock_of(s);
-    while (s->words >= 0 && clock_of(s) - since < 1) {
-        struct pollfd wait = {.fd = s->words, .events = POLLIN};
-        if (poll(&wait, 1, 100) <= 0 && children(getpid(), 0) == 0) break;
-        if (wait.revents) take_words(s);
-    }
-    if (s->line_used) pass_on(s->line, s->line_used);
-    if (s->in_block && s->block_used) end_block(s, 1);
+    drain(s);
     // Orphans come to this process, and end with it.
     for (int i = 0; i < 100 && children(getpid(), SIGKILL) > 0; i++) {
         usleep(50000);
@@ -429,32 +477,39 @@ static int watch_it(supervisor *s) {
 static int died(const supervisor *s, int wait_status) {
     int code = WIFEXITED(wait_status) ? WEXITSTATUS(wait_status) : 0;
     if (s->asked && !*s->given_up) return 0;
-    return !s->wished &&
+    return s->wished == 0 &&
            (WIFSIGNALED(wait_status) || signal_of(s, code) || s->said || s->lost || *s->given_up || code > 128);
 }
 
 static ls_status start(supervisor *s, char **argv, const sigset_t *mask) {
-    int ends[2] = {-1, -1};
-    if (s->launch->speaks && pipe2(ends, O_CLOEXEC) != 0)
-        return LS_FAIL(LS_STATUS_IO, "cannot look after the workers: %s", strerror(errno));
+    int words[2] = {-1, -1}, results[2] = {-1, -1}, why;
+    ls_status status;
+    if ((s->launch->speaks && pipe2(words, O_CLOEXEC) != 0) || pipe2(results, O_CLOEXEC) != 0)
+        LS_FAIL_GOTO(LS_STATUS_IO, failed, "cannot look after the workers: %s", strerror(errno));
     fflush(NULL);
     pid_t self = getpid();
     s->launcher = fork();
-    if (s->launcher == 0) become(argv, mask, ends[1], self);
-    int why = errno;
-    if (ends[1] >= 0) close(ends[1]);
-    s->words = ends[0];
-    if (s->launcher < 0) {
-        if (s->words >= 0) close(s->words);
-        return LS_FAIL(LS_STATUS_IO, "cannot start %s: %s", argv[0], strerror(why));
-    }
+    why = errno;
+    if (s->launcher == 0) become(argv, mask, words[1], results[1], self);
+    if (s->launcher < 0) LS_FAIL_GOTO(LS_STATUS_IO, failed, "cannot start %s: %s", argv[0], strerror(why));
     setpgid(s->launcher, s->launcher);
+    if (words[1] >= 0) close(words[1]);
+    close(results[1]);
+    s->words = words[0];
+    s->results = results[0];
     return LS_OK;
+failed:
+    for (int i = 0; i < 2; i++) {
+        if (words[i] >= 0) close(words[i]);
+        if (results[i] >= 0) close(results[i]);
+    }
+    return status;
 }
 
 static supervisor begin(const cli_launch *launch, int signals) {
     return (supervisor){.launch = launch,
                         .words = -1,
+                        .results = -1,
                         .rank = -1,
                         .told = -1,
                         .kills = ls_limits_kills(),
@@ -463,11 +518,24 @@ static supervisor begin(const cli_launch *launch, int signals) {
                         .clock = ls_patience_begin(TURN_COUNTS)};
 }
 
+// What has come of it: where a signal ended it, as for a process of its own; 1 where what it printed could not be written.
+static int exit_code(const supervisor *s, int wait_status) {
+    int code = WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+    if (s->ordered) return 128 + s->ordered;
+    if (code == 0 && s->asked) return 1;
+    if (!s->unwritten || (code != 0 && code != CLI_UNFINISHED)) return code;
+    fprintf(stderr, "lockstep: cannot write to the standard output: %s\n", strerror(s->unwritten));
+    return 1;
+}
+
 ls_status cli_launcher_run(cli_launch *launch) {
-    static const int passed[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1, SIGUSR2, SIGCHLD};
+    static const int passed[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1, SIGUSR2};
     sigset_t signals, before;
+    struct sigaction action;
     sigemptyset(&signals);
-    for (size_t i = 0; i < sizeof passed / sizeof passed[0]; i++) sigaddset(&signals, passed[i]);
+    sigaddset(&signals, SIGCHLD);
+    for (size_t i = 0; i < sizeof passed / sizeof passed[0]; i++)  // what is ignored, as by nohup, stays so
+        if (sigaction(passed[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN) sigaddset(&signals, passed[i]);
     int listens = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     if (listens < 0) return LS_FAIL(LS_STATUS_IO, "cannot look after the workers: %s", strerror(errno));
     prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -475,17 +543,17 @@ ls_status cli_launcher_run(cli_launch *launch) {
     supervisor s = begin(launch, listens);
     ls_status status = start(&s, launch->argv, &before);
     for (int restart = 1; status == LS_OK; restart++) {
-        int wait_status = watch_it(&s);
+        int wait_status = watch_it(&s), unwritten = s.unwritten;
         say_end(&s, wait_status);
-        int code = WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
-        if (code == 0 && s.asked) code = 1;
-        if (restart > launch->restarts || !died(&s, wait_status)) _exit(code);
+        if (restart > launch->restarts || !died(&s, wait_status)) _exit(exit_code(&s, wait_status));
         if (s.words >= 0) close(s.words);
+        if (s.results >= 0) close(s.results);
         cli_survivors_free(&s.workers);
         if (launch->look_at_hosts) launch->look_at_hosts(launch);
         fprintf(stderr, "lockstep %s: starting the workers again, from the newest checkpoint (restart %d of %d)\n",
                 launch->command, restart, launch->restarts);
         s = begin(launch, listens);
+        s.unwritten = unwritten;
         status = start(&s, launch->again, &before);
     }
     sigprocmask(SIG_SETMASK, &before, NULL);

@@ -16,7 +16,7 @@ struct cli_launch {
     // Before it is: makes `again` one for the hosts that are left, where one is gone. NULL: nobody knows of hosts.
     void (*look_at_hosts)(cli_launch *launch);
     int workers;
-    int stops_kindly;  // the first SIGINT or SIGTERM goes to the workers as SIGUSR1, a wish to stop
+    int stops_kindly;  // the first SIGINT, SIGTERM, SIGHUP or SIGUSR1 goes to the workers as SIGUSR1, a wish to stop
 };
 
 // Runs the launcher until it ends, and again while workers die and `restarts` lasts, and does not return then: the process ends with its

@@ -139,6 +139,7 @@ static void save_addresses(void) {
 int main(int argc, char **argv) {
     open_streams();
     save_addresses();
+    cli_job_leave_step();
     cli_crash_tell();
     signal(SIGXFSZ,
            SIG_IGN);  // a file that grows too large is a failed write, which is said, not the end of the process

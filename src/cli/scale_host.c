@@ -1,12 +1,14 @@
 // The machine a study was made on, for study.json. What cannot be found out is left out.
 #define _GNU_SOURCE
 #include <dirent.h>
+#include <math.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "base/limits.h"
 #include "cli/scale.h"
 
 // The first line of a file, without its end; 0 where there is none.
@@ -47,7 +49,9 @@ static int cores(void) {
         int first = first_line(path, siblings, sizeof siblings) ? atoi(siblings) : cpu;
         CPU_SET(first, &firsts);
     }
-    return CPU_COUNT(&firsts);
+    double quota = ls_limits_group_cpus();  // which control groups allow the time of
+    int count = CPU_COUNT(&firsts);
+    return quota > 0 && quota < count ? (int)ceil(quota) : count;
 }
 
 // Network interfaces, each with its speed where the system tells it: the cards, or those made in software.

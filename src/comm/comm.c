@@ -45,10 +45,12 @@ ls_status ls_comm_create(ls_comm **out) {
         return ls__comm_mpi_create(size < 0 ? 0 : size, NULL, out);
     }
     if (tasks > 1)
-        return LS_FAIL(LS_STATUS_UNSUPPORTED,
-                       "srun started %d tasks but offers them no way to find each other: use `srun --mpi=pmix` (or "
-                       "`srun --mpi=pmi2` where this program was built with MPICH)",
-                       tasks);
+        return LS_FAIL(
+            LS_STATUS_UNSUPPORTED,
+            "srun started %d tasks but offers them no way to find each other: use `srun --mpi=pmix` (or "
+            "`srun --mpi=pmi2` where this program was built with MPICH). In an interactive shell of that step, "
+            "`unset SLURM_STEP_ID` first: then --workers starts what runs there",
+            tasks);
     return ls_comm_create_self(out);
 }
 

@@ -238,7 +238,9 @@ static ls_status wait_for(ls__tcp *c, const ls__tcp_request *r) {
         }
         if (looks == 2) {
             // In a collective call the next one may itself wait for another.
-            const char *what = c->waits_for ? c->waits_for : c->head.about ? c->head.about : "a message";
+            char entry[LS_LIST_ENTRY], message[sizeof entry + 16];
+            snprintf(message, sizeof message, "a message from %s", ls__entry_text(&c->list[r->peer], entry));
+            const char *what = c->waits_for ? c->waits_for : c->head.about ? c->head.about : message;
             ls_watch_begin(what, c->waits_for && c->head.size > 2 ? -1 : r->peer);
             watched = 1;
         }
@@ -473,6 +475,7 @@ static ls_status prepare(ls__tcp *c, const ls_cluster *cluster) {
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
                        "which worker of the list of hosts is this one? Its number is one of 0 to %d, and %d is given",
                        c->head.size - 1, cluster->task);
+    ls_watch_number(c->head.rank);
     c->link_seconds = cluster->link_seconds > 0 ? cluster->link_seconds : LINK_SECONDS;
     LS_TRY(ls__list_text(c->list, c->head.size, &c->text));
     LS_TRY(ls_calloc(c->head.size, sizeof *c->theirs, &c->theirs));

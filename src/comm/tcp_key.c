@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/input.h"
 #include "comm/tcp_hello.h"
 
 #define HOW "`head -c 32 /dev/urandom | base64 >key; chmod 600 key` makes one"
@@ -30,19 +31,18 @@ static ls_status check_file(int file, const char *path) {
 }
 
 static ls_status read_file(const char *path, ls__key *out) {
-    int file = open(path, O_RDONLY | O_CLOEXEC);
+    int file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
     if (file < 0)
         return LS_FAIL(errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO, "cannot open the key file %s: %s; " HOW,
                        path, strerror(errno));
     ls_status status = check_file(file, path);
     ssize_t n = 1;
     while (status == LS_OK && out->size < sizeof out->bytes && n > 0) {
-        n = read(file, out->bytes + out->size, sizeof out->bytes - out->size);
+        n = ls_input_read(file, out->bytes + out->size, sizeof out->bytes - out->size);
         if (n > 0) out->size += (size_t)n;
-        if (n < 0 && errno == EINTR) n = 1;
     }
     if (status == LS_OK && n < 0)
-        status = LS_FAIL(LS_STATUS_IO, "cannot read the key file %s: %s", path, strerror(errno));
+        status = LS_FAIL(LS_STATUS_IO, "cannot read the key file %s: %s", path, ls_input_why(errno));
     if (status == LS_OK && out->size == sizeof out->bytes)
         status =
             LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "the key file %s is longer than %d bytes: " HOW, path, LS_KEY_MOST - 1);

@@ -241,7 +241,7 @@ static ls_status read_file(const char *path, char **out) {
     FILE *file = ls_input_open(path);
     if (!file)
         return LS_FAIL(errno == ENOENT ? LS_STATUS_NOT_FOUND : LS_STATUS_IO, "cannot read the network %s: %s", path,
-                       strerror(errno));
+                       ls_input_why(errno));
     ls_status status = ls_calloc(LS_NETWORK_FILE_BYTES + 1, 1, out);
     size_t n = status == LS_OK ? fread(*out, 1, LS_NETWORK_FILE_BYTES + 1, file) : 0;
     if (status == LS_OK && ferror(file))

@@ -77,7 +77,7 @@ static ls_status check_file(const char *path, const json_t *entry) {
     FILE *file = ls_input_open(path);
     if (!file)
         return LS_FAIL(errno == ENOENT ? LS_STATUS_BAD_DATA : LS_STATUS_IO, "%s: %s", path,
-                       errno == ENOENT ? "it is missing" : strerror(errno));
+                       errno == ENOENT ? "it is missing" : ls_input_why(errno));
     ls_status status = hash_file(path, file, &bytes, found);
     fclose(file);
     LS_TRY(status);

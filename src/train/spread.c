@@ -162,6 +162,15 @@ static void find_comm_core(ls_trainer *t, const ls_spread_question *q) {
     }
 }
 
+static void explain_quota(const ls_trainer *t, ls_spread *s) {
+    int of;
+    size_t n = strlen(s->reason);
+    double quota = ls__topology_quota(t->topology, &of);
+    if (quota > 0)
+        ls_text_add(s->reason, sizeof s->reason, &n, "; a control group allows the time of %.3g of %d core%s", quota,
+                    of, s_of(of));
+}
+
 static ls_status refuse_workers(const ls_trainer *t, int workers, int64_t v) {
     const ls_mesh *roles = &t->spread.roles;
     return LS_FAIL(LS_STATUS_INVALID_ARGUMENT,
@@ -208,6 +217,7 @@ ls_status ls__spread_resolve(ls_trainer *t) {
     s->lanes = t->comm->size * s->replicas;
     if (s->replicas * c->threads > cores) s->comm_cores = 0;
     find_comm_core(t, &q);
+    explain_quota(t, s);
     advise(t, &q, s, s->cores - s->comm_cores);
     s->bound = c->bind && s->replicas * c->threads <= s->cores;
     LS_TRY(ls_calloc(s->replicas, sizeof *s->first, &s->first));

@@ -2,11 +2,13 @@
 
 #include <assert.h>
 #include <hwloc.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/limits.h"
 #include "base/memory.h"
 #include "train/context.h"
 
@@ -16,6 +18,8 @@ struct ls_topology {
     hwloc_bitmap_t allowed;
     hwloc_bitmap_t *core;  // the processing units of each of this worker's cores, domain by domain
     int cores, cores_least, host_cores;
+    double quota;  // cores whose time control groups allow, of the `shared` that this host's workers could use; 0: all
+    int shared;
     ls_cores mine, *kinds;
     int kind_count;
 };
@@ -24,6 +28,7 @@ struct ls_topology {
 
 typedef struct worker_cores {
     char cpuset[CPUSET_TEXT];
+    char group[CPUSET_TEXT];  // of control, where it limits their time
 } worker_cores;
 
 // The number of the NUMA domain that an object is in. Not all machines have told.
@@ -66,16 +71,25 @@ static void free_cores(hwloc_bitmap_t *cores, int count) {
     free(cores);
 }
 
-// Divides the allowed cores between the workers of this host that have the same ones.
+// The first `count` cores.
+static void keep_first(ls_cores *cores, int count) {
+    for (int d = 0; d < cores->domains; count -= cores->count[d++])
+        if (cores->count[d] > count) cores->count[d] = count;
+}
+
+// Divides the allowed cores between the workers of this host that have the same ones, or as many as their control group allows the time of.
+// The latter are not bound to any: other groups may share the machine.
 static ls_status divide(ls_topology *t, ls_comm *comm) {
-    worker_cores mine = {""}, *all;
+    worker_cores mine = {"", ""}, *all;
+    double quota = ls_limits_group_cpus();
     hwloc_bitmap_list_snprintf(mine.cpuset, sizeof mine.cpuset, t->allowed);
+    if (quota > 0) ls_limits_group_cpus_name(mine.group, sizeof mine.group);
     LS_TRY(ls_calloc(comm->size, sizeof *all, &all));
     ls_status status = ls_comm_allgather(comm, &mine, all, sizeof mine);
     int sharing = 0, before = 0, distinct = 0;
     for (int r = 0; r < comm->size && status == LS_OK; r++) {
         if (comm->host_of[r] != comm->host) continue;
-        int same = strcmp(all[r].cpuset, mine.cpuset) == 0;
+        int same = strcmp(all[r].cpuset, mine.cpuset) == 0 && strcmp(all[r].group, mine.group) == 0;
         sharing += same;
         before += same && r < comm->rank;
         distinct += !same;
@@ -88,14 +102,21 @@ static ls_status divide(ls_topology *t, ls_comm *comm) {
     LS_TRY(ls_calloc(count, sizeof *cores, &cores));
     allowed_cores(t, cores, &host);
     assert(sharing > 0);  // this worker is one of them
+    t->shared = count;
+    if (quota > 0 && quota + 0.01 < count) {
+        t->quota = quota;
+        count = (int)ceil(quota);
+        keep_first(&host, count);
+    }
     int first = (int)((int64_t)count * before / sharing), end = (int)((int64_t)count * (before + 1) / sharing);
     if (count < sharing) first = end = 0;
     t->cores = end - first;
     t->mine = ls__cores_share(&host, before, sharing);
     t->host_cores = distinct ? hwloc_get_nbobjs_by_type(t->hwloc, t->type) : count;
     status = ls_calloc(t->cores, sizeof *t->core, &t->core);
-    for (int i = 0; i < t->cores && status == LS_OK; i++) t->core[i] = hwloc_bitmap_dup(cores[first + i]);
-    free_cores(cores, count);
+    for (int i = 0; i < t->cores && status == LS_OK; i++)
+        t->core[i] = hwloc_bitmap_dup(t->quota > 0 ? t->allowed : cores[first + i]);
+    free_cores(cores, t->shared);
     return status;
 }
 
@@ -157,6 +178,11 @@ void ls_topology_destroy(ls_topology **topology) {
 
 ls_cores ls__topology_mine(const ls_topology *t) { return t->mine; }
 
+double ls__topology_quota(const ls_topology *t, int *of) {
+    *of = t->shared;
+    return t->quota;
+}
+
 ls_status ls__topology_kinds(const ls_topology *t, ls_cores **out, int *count) {
     LS_TRY(ls_calloc(t->kind_count, sizeof **out, out));
     memcpy(*out, t->kinds, (size_t)t->kind_count * sizeof **out);
@@ -182,7 +208,7 @@ void ls_topology_unbind(const ls_topology *t) {
 }
 
 void ls__topology_place(const ls_topology *t, int core, void *memory, int64_t bytes) {
-    if (!t || !memory || bytes <= 0 || core >= t->cores || t->mine.domains < 2) return;
+    if (!t || !memory || bytes <= 0 || core >= t->cores || t->mine.domains < 2 || t->quota > 0) return;
     hwloc_set_area_membind(t->hwloc, memory, (size_t)bytes, t->core[core], HWLOC_MEMBIND_BIND, HWLOC_MEMBIND_MIGRATE);
 }
 

@@ -12,6 +12,8 @@
 ls_status ls__topology_create(ls_comm *comm, int hyperthreads, ls_topology **out);
 // This worker's cores.
 ls_cores ls__topology_mine(const ls_topology *topology);
+// The cores whose time control groups allow, of how many; 0: of all. Not collective.
+double ls__topology_quota(const ls_topology *topology, int *of);
 // Moves memory to the NUMA domain of one of this worker's cores, and has what is touched there later come from it, too. A hint: nothing happens
 // where this worker has one domain or the system does not do so. Not collective.
 void ls__topology_place(const ls_topology *topology, int core, void *memory, int64_t bytes);

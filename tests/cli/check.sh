@@ -114,6 +114,16 @@ if unshare -m true 2>/dev/null && unshare -m mount -t tmpfs -o size=8m none /dev
     run 0 unshare -m sh -c 'mount -t tmpfs -o size=8m none /dev/shm && "$1" check' sh "$lockstep"
 fi
 
+# A share of processor time that a control group allows: as many cores as that takes. A pretended one is mounted in the place of the real ones.
+if unshare -m mount -t tmpfs none /sys/fs/cgroup 2>/dev/null; then
+    # shellcheck disable=SC2016
+    run 0 unshare -m sh -c 'mount -t tmpfs none /sys/fs/cgroup && cd /sys/fs/cgroup && echo cpu >cgroup.controllers && echo "50000 100000" >cpu.max &&
+        export COLUMNS=200 && "$1" check && exec "$1" train mnist-linear --limit-train 256 --limit-test 8 --epochs 1 --batch-size 64 --micro-batch 8 --verbose 2' \
+        sh "$lockstep"
+    matches '^WARN  Cores  +1 core: a control group allows the time of 0\.5 of [0-9]+ processors'
+    matches '^1 worker on 1 host x 1 replica x 1 thread \(1 core.*; a control group allows the time of 0\.5 of [0-9]+ cores?\)'
+fi
+
 # Slurm: inside an allocation, without the plugin, and as a task that cannot find the others.
 run 0 env COLUMNS=100 SLURM_JOB_ID=7 SLURM_JOB_NUM_NODES=2 "$lockstep" check
 matches '^OK +Slurm +inside job 7 on 2 nodes; --workers starts them with srun --mpi=pmi(x|2)'

@@ -91,7 +91,7 @@ begins() {
     if [ -n "$mpirun" ]; then
         rm -rf "$ckpt"
         begins --workers 2
-        kill -INT $process
+        kill -TERM $process
         wait $process
         [ $? -eq 75 ] || wrong "workers that were asked to stop do not end with 75"
         what="workers that were asked to stop"

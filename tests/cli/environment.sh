@@ -93,10 +93,12 @@ refuses 1 "must be at least 0 and less than 1e30" "$lockstep" train mnist-mlp --
 
 # Pipes that nobody writes to, or reads from.
 mkfifo "$here/pipe"
-refuses 2 "cannot read the config file $here/pipe" "$lockstep" train mnist-mlp --config "$here/pipe"
+refuses 2 "cannot read the config file $here/pipe: it is a pipe or a device, and nothing came out of it" "$lockstep" train mnist-mlp --config "$here/pipe"
 refuses 1 "cannot read $here/pipe" "$lockstep" report "$here/pipe"
 run 1 "$lockstep" train mnist-mlp --limit-train 128 --epochs 1 --verbose 0 --metrics "$here/pipe"
 complains "cannot write the metrics $here/pipe"
+chmod 600 "$here/pipe"
+refuses 1 "cannot read the key file $here/pipe" "$lockstep" train mnist-mlp --hosts 127.0.0.1:21000,127.0.0.2:21000 --task 0 --key-file "$here/pipe"
 echo '{"epochs": 1, "limit-train": 128, "limit-test": 50}' >"$here/pipe" &
 run 0 "$lockstep" train mnist-mlp --config "$here/pipe" --verbose 2 # somebody does
 says "digits: 128 samples to train on"

@@ -143,6 +143,26 @@ grep -q "sent away somebody at .* who says to be worker 1 and has another key; s
 cp "$here/out.0" "$here/out"
 same
 
+# Whoever waits while others join has its own number, which TF_CONFIG tells as well, and says at which address the other one is.
+list 3 3
+IFS=, read -r a b c <<TEXT
+$hosts
+TEXT
+for k in 0 1 2; do
+    [ $k -lt 2 ] || sleep 1.5 # the first two find each other, and the second one is stopped
+    [ $k -lt 2 ] || kill -STOP "$job_1"
+    # shellcheck disable=SC2086
+    TF_CONFIG="{\"cluster\": {\"worker\": [\"$a\", \"$b\", \"$c\"]}, \"task\": {\"type\": \"worker\", \"index\": $k}}" \
+        "$lockstep" train $recipe --key-file "$here/key" --wait-limit 0:04 >"$here/out.$k" 2>"$here/err.$k" </dev/null &
+    eval "job_$k=\$!"
+done
+wait "$job_0" "$job_2"
+kill -KILL "$job_1"
+wait "$job_1"
+grep -q "worker 0 on [^ ]* has waited for a message from $c for" "$here/err.0" && grep -q '^  worker 0 (process ' "$here/err.0" ||
+    wrong "worker 0 does not say for whom it waited: $(cat "$here/err.0")"
+list 2 2
+
 # Options on which they do not agree: each says so where it was started.
 # shellcheck disable=SC2086
 timeout 60 "$lockstep" train $recipe --seed 2 --hosts "$hosts" --task 1 --key-file "$here/key" >"$here/out.1" 2>"$here/err.1" </dev/null &
@@ -151,6 +171,30 @@ run 1 "$lockstep" train $recipe --hosts "$hosts" --task 0 --key-file "$here/key"
 wait $! && wrong "the second goes on with another seed"
 complains 'worker 1 has "seed=2"'
 grep -q 'worker 1: workers disagree on the options' "$here/err.1" || wrong "the second does not say why it ends: $(cat "$here/err.1")"
+
+# A request to stop that one worker gets is one to all of them. Before they have found each other there is nothing to keep.
+stops="--epochs 1000000 --checkpoint $here/ckpt --checkpoint-every 1h"
+# shellcheck disable=SC2086
+run 143 timeout --preserve-status -s TERM 1 "$lockstep" train $recipe $stops --hosts "$hosts" --task 1 --key-file "$here/key"
+: >"$here/out.0"
+for k in 0 1; do
+    # shellcheck disable=SC2086
+    "$lockstep" train $recipe $stops --hosts "$hosts" --task $k --key-file "$here/key" >"$here/out.$k" 2>"$here/err.$k" </dev/null &
+    eval "job_$k=\$!"
+done
+looks=0
+until grep -q '^Epoch 2' "$here/out.0" || [ $looks -eq 450 ]; do
+    looks=$((looks + 1))
+    sleep 0.1
+done
+# shellcheck disable=SC2154 # eval sets them
+kill -TERM "$job_1"
+for k in 0 1; do
+    eval "wait \$job_$k"
+    code=$?
+    [ $code -eq 75 ] || wrong "worker $k of two that were asked to stop: exit status $code: $(cat "$here/err.$k")"
+done
+[ -n "$(find "$here/ckpt" -name manifest.json)" ] || wrong "two workers that were asked to stop keep no checkpoint"
 
 # As where a whole machine stands still, for longer than the limit: nobody was silent, and the job goes on.
 stand_still() {

@@ -16,11 +16,35 @@ matches '^srun -n 4 --mpi=pmix_v4 --het-group=1 --kill-on-bad-exit=1 --cpu-bind=
 in_slurm SLURM_PROCID=0 SLURM_NTASKS=4 SLURM_STEP_ID=4294967291 "$lockstep" train mnist-mlp --workers 4
 matches '^srun -n 4 '
 
+# An interactive shell of a step has the variables of that step, which is not the job: workers are a step beside it.
+step="SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS"
+printf '#!/bin/sh\necho "srun $* overlap=${SLURM_OVERLAP:-} rank=${SLURM_PROCID:-}${PMIX_RANK:-}"\n' >"$here/bin/srun"
+# shellcheck disable=SC2086 # variables
+in_slurm $step=1 "$lockstep" train mnist-mlp --workers 4
+matches '^srun -n 4 .* overlap=1 rank=$'
+if command -v script >/dev/null; then # as srun --pty, with a terminal; and timeout makes a process group
+    # shellcheck disable=SC2086
+    in_slurm $step=2 SLURM_PTY_PORT=1 PMIX_RANK=0 script -qec "timeout 60 \"$lockstep\" train mnist-mlp --workers 4; exit \$?" /dev/null
+    matches '^srun -n 4 .* overlap=1 rank=.?$'
+fi
+run 1 env SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 "$lockstep" train mnist-mlp
+complains "use \`srun --mpi=pmix\`"
+complains "In an interactive shell of that step, \`unset SLURM_STEP_ID\` first"
+
 # Open MPI's launcher, which finds no more files for its pipes, has been seen to wait for ever.
 (
     ulimit -n 48
     run 1 "$lockstep" bench mnist-linear --batch-size 1000000000 --micro-batch 16 --workers 65536
-    complains "--workers 65536: to start them takes 262160 open files, and 48 are allowed (ulimit -n): start fewer"
+    complains " open files, and 48 are allowed (ulimit -n): start fewer"
+    ulimit -n 24
+    run 1 "$lockstep" train mnist-linear --workers 2
+    complains "--workers 2: to start them takes "
+    exit $failed
+) || failed=1
+# With as many as it asks for they start.
+(
+    ulimit -n "$(sed -n 's/.* to start them takes \([0-9]*\) open files.*/\1/p' "$here/err")"
+    run 0 "$lockstep" train mnist-linear --device ref --limit-train 64 --limit-test 8 --epochs 1 --replicas 1 --batch-size 64 --micro-batch 16 --workers 2
     exit $failed
 ) || failed=1
 

@@ -83,6 +83,24 @@ small="mnist-mlp --limit-train 640 --limit-test 100 --epochs 2"
         complains "cannot write"
     }
 
+    # A result that cannot be written is no success, whichever command has it and however many workers do.
+    [ -w /dev/full ] && {
+        run 0 "$lockstep" train $small --verbose 0 --save "$here/weights"
+        evaluates="evaluate $here/weights --model mnist-mlp --data digits --limit 100"
+        for command in "--version" "models" "plan mnist-mlp" "train $small" "$evaluates" ${mpirun:+"train $small --workers 2" \
+            "$evaluates --workers 2" "check --workers 2" "bench exchange --to 64 --workers 2"}; do
+            what="lockstep $command >/dev/full"
+            "$lockstep" $command >/dev/full 2>"$here/err" </dev/null
+            got=$?
+            [ $got -eq 1 ] || wrong "$what: exit status $got"
+            complains "lockstep: cannot write to the standard output: No space left on device"
+        done
+        # Nor is it lost where whoever reads it takes their time.
+        [ -z "$mpirun" ] || [ "$("$lockstep" train $small --workers 2 2>"$here/err" | { sleep 3 && grep -c '^Weights digest'; })" = 1 ] ||
+            wrong "a slow reader does not get the result of two workers"
+        rm "$here/weights"
+    }
+
     echo '{"model": "mnist-mlp", "epochs": 1, "limit-train": 128, "limit-test": 50, "shuffle": false, "verbose": 2}' \
         >"$here/config.json"
     run 0 "$lockstep" train --config "$here/config.json" --limit-train 256

@@ -102,6 +102,20 @@ TEXT
     matches '^\[1/2\] mnist-cnn, 2 workers: FAILED: srun says: .*; runs/mnist-cnn-strong-n1-w2-r1\.log may say more'
     matches '^\[2/2\] mnist-cnn, 1 worker: [0-9.]+ s per epoch'
 
+    # A signal to the tasks is a request to stop to all workers; without checkpoints it ends them.
+    for each in "75 --checkpoint $here/asked" "143 --replicas 1"; do
+        : >"$here/out"
+        srun -N2 -n2 --mpi=pmix "$lockstep" train $long --verbose 2 ${each#* } >"$here/out" 2>"$here/err" </dev/null &
+        step=$!
+        what="SIGTERM to the tasks of lockstep train ${each#* }"
+        until_true 60 grep -q '^Epoch 2' "$here/out" || wrong "$what: does not begin"
+        scancel --signal=TERM "$(squeue -h -o %i)"
+        wait $step
+        got=$?
+        [ $got -eq "${each%% *}" ] || wrong "$what: exit status $got"
+    done
+    [ -n "$(find "$here/asked" -name manifest.json)" ] || wrong "workers that were asked to stop keep no checkpoint"
+
     # The end of a job costs time, never work: stopped before it, requeued, its tasks on a node killed, requeued again.
     kept="${recipe% --epochs*} --epochs 16 --replicas 1 --verbose 2"
     run 0 srun -N2 -n2 --mpi=pmix "$lockstep" train $kept
@@ -132,7 +146,7 @@ TEXT
     for process in $(pgrep -f "train mnist-cnn.*--checkpoint $here/ckpt "); do
         [ "$(cat "/proc/$process/comm" 2>/dev/null)" = lockstep ] && kill -KILL "$process" && break
     done
-    until_true 60 is FAILED || wrong "$what: does not end when a task is killed, but is $(state)"
+    until_true 25 is FAILED || wrong "$what: does not end when a task is killed, but is $(state)"
     run 0 scontrol requeue "$job"
     again 2
     until_true 90 is COMPLETED || wrong "$what: does not end, but is $(state)"

@@ -74,6 +74,8 @@ refuses "could not open the log of pushes" $ps --replay "$out/none.log"
 sed 's/^0 7 [0-9]* /0 7 8 /; s/^0 6 [0-9]* /0 6 8 /' "$out/four.log" >"$out/bad.log"
 refuses "is there twice" $ps --replay "$out/bad.log"
 refuses "could not write the log of pushes" $ps --push-log "$out/none/a.log"
+mkfifo "$out/pipe"
+refuses "could not write the log of pushes" $ps --push-log "$out/pipe"
 
 # A log that ends early ends the training there.
 head -n 12 "$out/one.log" >"$out/short.log"
