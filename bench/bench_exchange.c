@@ -175,8 +175,7 @@ int main(int argc, char **argv) {
                .params = {-1, -1, -1, -1, -1, -1, -1, -1}};
     const char *only = argc > 5 ? argv[5] : NULL;
     if (b.replicas < 1 || b.steps < 1 || b.micro_batches < 1 || b.length < 1 || b.between < 0) {
-        fprintf(stderr,
-                "usage: bench_exchange [FLOATS [MICRO_BATCHES [REPLICAS [STEPS [STRATEGY [MEGABYTES]]]]]]\n");
+        fprintf(stderr, "usage: bench_exchange [FLOATS [MICRO_BATCHES [REPLICAS [STEPS [STRATEGY [MEGABYTES]]]]]]\n");
         return 2;
     }
     b.length = ls_round_up(b.length, LS_SLICE_ALIGN);

@@ -35,7 +35,7 @@ static void test_launchers(ls_comm *c) {
 static void test_planned(ls_comm *c) {
     ls_comm *p;
     int here = 0;
-    CHECK_OK(c, ls_comm_create_planned(9, 2, &p));
+    CHECK_OK(c, ls_comm_create_planned(9, 2, 0, &p));
     CHECK(c, p->size == 9 && p->hosts == 2 && p->rank == 0 && p->host == 0 && p->local_rank == 0 && p->position == 0);
     for (int r = 0; r < 9; r++) {
         here += p->host_of[r] == 0;
@@ -46,8 +46,9 @@ static void test_planned(ls_comm *c) {
     ls_shared *shared;
     CHECK(c, ls_comm_host_alloc(p, 100, &shared) == LS_STATUS_INTERNAL);
     ls_comm_destroy(&p);
-    CHECK(c, ls_comm_create_planned(2, 3, &p) == LS_STATUS_INVALID_ARGUMENT && !p);
-    CHECK(c, ls_comm_create_planned(0, 0, &p) == LS_STATUS_INVALID_ARGUMENT);
+    CHECK(c, ls_comm_create_planned(2, 3, 0, &p) == LS_STATUS_INVALID_ARGUMENT && !p);
+    CHECK(c, ls_comm_create_planned(0, 0, 0, &p) == LS_STATUS_INVALID_ARGUMENT);
+    CHECK(c, ls_comm_create_planned(2, 1, 2, &p) == LS_STATUS_INVALID_ARGUMENT);
 }
 
 // A communicator of the caller's: here every second worker of one. MPI goes on when it is gone.

@@ -139,10 +139,8 @@ static void groups_are_meshes(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runs_leave_servers_out),
-        cmocka_unit_test(short_steps_may_be_dealt_as_whole_ones),
-        cmocka_unit_test(servers_are_spread),
-        cmocka_unit_test(strategies_assign_them),
+        cmocka_unit_test(runs_leave_servers_out), cmocka_unit_test(short_steps_may_be_dealt_as_whole_ones),
+        cmocka_unit_test(servers_are_spread),     cmocka_unit_test(strategies_assign_them),
         cmocka_unit_test(groups_are_meshes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

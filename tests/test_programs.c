@@ -22,10 +22,18 @@ typedef struct host_shape {
 } host_shape;
 
 static const host_shape shapes[] = {
-    {1, {1}, 1},       {1, {1}, 3},          {1, {3}, 2},
-    {2, {1, 1}, 1},    {2, {2, 2}, 1},       {2, {3, 1}, 2},
-    {3, {1, 1, 1}, 2}, {3, {2, 3, 1}, 1},    {4, {1, 1, 1, 1}, 1},
-    {5, {1, 1, 1, 1, 1}, 1}, {5, {2, 1, 3, 1, 2}, 1}, {8, {1, 1, 1, 1, 1, 1, 1, 1}, 1},
+    {1, {1}, 1},
+    {1, {1}, 3},
+    {1, {3}, 2},
+    {2, {1, 1}, 1},
+    {2, {2, 2}, 1},
+    {2, {3, 1}, 2},
+    {3, {1, 1, 1}, 2},
+    {3, {2, 3, 1}, 1},
+    {4, {1, 1, 1, 1}, 1},
+    {5, {1, 1, 1, 1, 1}, 1},
+    {5, {2, 1, 3, 1, 2}, 1},
+    {8, {1, 1, 1, 1, 1, 1, 1, 1}, 1},
 };
 enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 
@@ -150,7 +158,8 @@ static const struct {
 enum { WAYS = sizeof ways / sizeof ways[0] };
 
 static void describe(const host_shape *shape, const setting *s) {
-    fprintf(stderr, "%s servers %d algorithm %d compress %d; hosts %d (%d, %d..) lanes %d; units %lld V %lld %lld; "
+    fprintf(stderr,
+            "%s servers %d algorithm %d compress %d; hosts %d (%d, %d..) lanes %d; units %lld V %lld %lld; "
             "buckets %d progress %d early %d in order %d far %d clips %d layerwise %d\n",
             s->strategy, s->servers, s->algorithm, s->compress, shape->hosts, shape->ranks[0], shape->ranks[1],
             shape->lanes, (long long)s->units, (long long)s->full, (long long)s->tail, s->buckets, s->progress,
@@ -208,9 +217,9 @@ typedef enum operation {
     TAG,
     LONGER,
     SHORTER,
-    BEYOND,    // of its output, beyond the region
-    ELSEWHERE, // its output one slice unit further on
-    INPUT_AT,  // its first input likewise
+    BEYOND,     // of its output, beyond the region
+    ELSEWHERE,  // its output one slice unit further on
+    INPUT_AT,   // its first input likewise
     OTHER_NODE,
     FEWER_INPUTS,
     TURNED_INPUTS,
@@ -264,7 +273,10 @@ static void mutate(rig *r, int rank, ls_task_kind kind, int nth, operation op) {
     int at = (int)(t - q->tasks);
     ls_operand *in = &p->operands[t->input], *out = &p->operands[t->output], turned = in[0];
     switch (op) {
-    case DROP: move_task(q, at, q->count - 1); q->count--; break;
+    case DROP:
+        move_task(q, at, q->count - 1);
+        q->count--;
+        break;
     case REPEAT: repeat_task(q, at); break;
     case ASTRAY:
         repeat_task(q, at);
@@ -282,7 +294,10 @@ static void mutate(rig *r, int rank, ls_task_kind kind, int nth, operation op) {
     case INPUT_AT: in->at += LS_SLICE_ALIGN; break;
     case OTHER_NODE: operand_of(p, t)->node.first++; break;
     case FEWER_INPUTS: t->inputs--; break;
-    case TURNED_INPUTS: in[0] = in[t->inputs - 1]; in[t->inputs - 1] = turned; break;
+    case TURNED_INPUTS:
+        in[0] = in[t->inputs - 1];
+        in[t->inputs - 1] = turned;
+        break;
     case OTHER_SIGNAL: t->signal = (t->signal + 1) % p->signal_count; break;
     case LAGS: t->lag = !t->lag; break;
     case ROUNDS: r->regions[rank].list[operand_of(p, t)->region].dtype = LS_DTYPE_BF16; break;
@@ -296,7 +311,12 @@ static const setting
     central = {.strategy = "central", .units = 23, .full = 13, .tail = 5, .buckets = 2, .progress = 1},
     clipped = {.strategy = "allreduce", .units = 23, .full = 8, .tail = 3, .buckets = 2, .progress = 1, .clips = 1},
     layers = {.strategy = "allreduce", .units = 23, .full = 8, .tail = 3, .buckets = 2, .layerwise = 1},
-    sparse = {.strategy = "allreduce", .compress = LS_COMPRESS_TOPK, .units = 23, .full = 8, .tail = 3, .buckets = 2,
+    sparse = {.strategy = "allreduce",
+              .compress = LS_COMPRESS_TOPK,
+              .units = 23,
+              .full = 8,
+              .tail = 3,
+              .buckets = 2,
               .progress = 1};
 
 static const struct mutant {

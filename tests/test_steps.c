@@ -439,7 +439,7 @@ static void check_memory(const setting *s, const ls_engine *engine, ls_engine_co
     int none = end <= begin && !s->device->ops->host_memory;
     CHECK(s->comm, m.part[LS_ENGINE_GRADIENTS].lane == (none ? 0 : lane));
     if (s->comm->rank != 0) return;
-    CHECK_OK(s->comm, ls_comm_create_planned(s->comm->size, s->comm->hosts, &config.comm));
+    CHECK_OK(s->comm, ls_comm_create_planned(s->comm->size, s->comm->hosts, 0, &config.comm));
     CHECK_OK(s->comm, ls_engine_plan(s->strategy, &config, &only_planned));
     planned = ls_engine_memory_of(only_planned);
     CHECK(s->comm, memcmp(planned.part, m.part, sizeof m.part) == 0 && planned.gradient_buffers == m.gradient_buffers);

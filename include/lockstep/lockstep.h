@@ -13,6 +13,7 @@
 #include <lockstep/memory.h>
 #include <lockstep/options.h>
 #include <lockstep/predict.h>
+#include <lockstep/program.h>
 #include <lockstep/status.h>
 #include <lockstep/tensor.h>
 #include <lockstep/train.h>

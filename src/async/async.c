@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "async/async_impl.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "async/async_impl.h"
 
 // --- planning --------------------------------------------------------------------------------------------------------
 
@@ -267,8 +267,9 @@ static ls_status push_slices(ls_async *a, ls_async_head head) {
         int64_t begin, end;
         ls__async_slice(a, s, &begin, &end);
         if (begin < end)
-            LS_TRY(ls_comm_isend(a->config.comm, (const char *)ls_engine_push(a->worker) + begin * sum_bytes(a), end - begin,
-                                 ls_engine_push_type(a->worker), a->server_rank[s], LS_ASYNC_TAG_SUM, &a->requests[n++]));
+            LS_TRY(ls_comm_isend(a->config.comm, (const char *)ls_engine_push(a->worker) + begin * sum_bytes(a),
+                                 end - begin, ls_engine_push_type(a->worker), a->server_rank[s], LS_ASYNC_TAG_SUM,
+                                 &a->requests[n++]));
     }
     return send_heads(a, a->servers, head, 1, n);
 }

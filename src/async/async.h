@@ -35,8 +35,8 @@ typedef struct ls_async ls_async;
 typedef enum ls_async_answer { LS_ASYNC_TICKET, LS_ASYNC_PAUSE, LS_ASYNC_END } ls_async_answer;
 
 typedef struct ls_async_config {
-    ls_comm *comm;  // of the job
-    ls_comm *solo;  // this worker alone: its replicas work for its own batches
+    ls_comm *comm;        // of the job
+    ls_comm *solo;        // this worker alone: its replicas work for its own batches
     const ls_mesh *mesh;  // of the job, with its servers. Borrowed while planning
     // For what is the same as in synchronous training: device, replicas, length, micro_batches, optimizer, segments, refresh. Its
     // communicator, servers and buckets do not count.

@@ -54,8 +54,8 @@ int ls__clerk_answer(ls_clerk *clerk, ls_async_answer *answer, int64_t *ticket);
 
 // A place for a push on its way, or held.
 typedef struct ls_room {
-    void *sum;      // (slice) of ls_engine_push_type
-    float *seen;    // (slice): the weights that were pulled for it; NULL: nobody needs them
+    void *sum;    // (slice) of ls_engine_push_type
+    float *seen;  // (slice): the weights that were pulled for it; NULL: nobody needs them
     int used;
     int arrived;     // 1: its sum is there
     int64_t number;  // of all rooms that were ever taken
@@ -72,17 +72,17 @@ typedef struct ls_client {
 typedef struct ls_server {
     ls_async *async;
     int number;
-    ls_engine *engine;      // one lane, which updates the slice
-    int64_t begin, end;     // the slice
-    int64_t version;        // pushes applied, of all of the training
-    int64_t answered;       // pulls at this version
-    ls_client *clients;     // (async->clients)
-    ls_room *rooms;         // (room_count)
+    ls_engine *engine;   // one lane, which updates the slice
+    int64_t begin, end;  // the slice
+    int64_t version;     // pushes applied, of all of the training
+    int64_t answered;    // pulls at this version
+    ls_client *clients;  // (async->clients)
+    ls_room *rooms;      // (room_count)
     int room_count;
     int64_t rooms_taken;
-    ls_segment *segments;    // (segment_count), for delay compensation; NULL: all is one kernel
+    ls_segment *segments;  // (segment_count), for delay compensation; NULL: all is one kernel
     int segment_count;
-    ls_push *pushes;         // (push_count): since it was settled last
+    ls_push *pushes;  // (push_count): since it was settled last
     int64_t push_count, push_capacity;
     ls_staleness staleness;
     int released;      // 1: something has failed, so that what a replay waits for may never come

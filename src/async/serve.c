@@ -4,11 +4,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "async/async_impl.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/text.h"
 #include "base/watch.h"
-#include "async/async_impl.h"
 
 #define QUICK_LOOKS 200    // before the core is given away for a while
 #define NAP_SECONDS 50e-6  // between looks
@@ -100,7 +100,8 @@ static ls_status push_begins(serving *x, int client) {
     l->state = LINE_SUM;
     if (server->begin == server->end) return LS_OK;
     return ls_comm_irecv(x->a->config.comm, l->room->sum, server->end - server->begin,
-                         ls_engine_push_type(server->engine), x->a->client_rank[client], LS_ASYNC_TAG_SUM, &l->incoming);
+                         ls_engine_push_type(server->engine), x->a->client_rank[client], LS_ASYNC_TAG_SUM,
+                         &l->incoming);
 }
 
 static ls_status push_ends(serving *x, int client) {

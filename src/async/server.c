@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "async/async_impl.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "async/async_impl.h"
 
 // --- making one ------------------------------------------------------------------------------------------------------
 

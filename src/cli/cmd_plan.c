@@ -1,7 +1,8 @@
-// lockstep plan: how much memory training takes and where it goes, before there is any of it; and the largest micro-batch for
-// a limit.
+// lockstep plan: how much memory training takes and where it goes, before there is any of it; the largest micro-batch for
+// a limit; and what a step is made of.
 #include "cli/plan.h"
 
+#include <lockstep/program.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -16,7 +17,11 @@ static const ls_option table[] = {
          "find the largest micro-batch with which no worker takes more: 16G, 900M; 'host': with which the workers of a "
          "host fit in this machine's memory"},
     {"json", LS_OPTION_FLAG, .offset = offsetof(plan_settings, json), .group = "Memory",
-     .help = "print JSON, in bytes"},
+     .help = "print JSON; memory in bytes"},
+    {"program", LS_OPTION_FLAG, .offset = offsetof(plan_settings, program), .group = "Program",
+     .help = "print what a worker does in a step, task by task, in place of where memory goes"},
+    {"worker", LS_OPTION_INT, .offset = offsetof(plan_settings, worker), .metavar = "N", .min = 0, .max = 65535,
+     .group = "Program", .help = "whose program"},
     {"data", LS_OPTION_TEXT, .offset = offsetof(plan_settings, data), .metavar = "SPEC", .group = "Training",
      .initial = "none: the network's own input and classes", .help = "the dataset, which is then read and counted in"},
     {"rate", LS_OPTION_REAL, .offset = offsetof(plan_settings, rate), .metavar = "R", .min = 0, .group = "Training",
@@ -102,7 +107,7 @@ static void help(const plan *p) {
         stdout, "", 0, width,
         "Tells how much memory training takes and where it goes, without training, and with --memory the "
         "largest micro-batch that fits. Takes all options of train, so that its command line can be given as "
-        "it is; listed are those on which memory depends.");
+        "it is; listed are those on which memory depends. With --program, tells what a worker does in a step.");
     ls_options_help(stdout, shown, width);
 }
 
@@ -133,6 +138,16 @@ static ls_status read_limit(plan *p) {
     if (p->limit > 0) return LS_OK;
     return LS_FAIL(LS_STATUS_UNSUPPORTED,
                    "--memory host: /proc/meminfo does not tell how much this machine has; say it, as 16G");
+}
+
+static ls_status check_program(const plan *p) {
+    if (p->set.program && p->set.memory)
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "--memory looks for a micro-batch, and --program prints the program of one: leave one of them out");
+    if (p->set.worker > 0 && !p->set.program)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "--worker says whose program is printed: say --program, too");
+    return LS_OK;
 }
 
 // Without a batch the search is free to choose one; else it is train's own default.
@@ -192,6 +207,7 @@ static ls_status run_all(plan *p) {
     p->job.workers = p->set.workers ? p->set.workers : cli_job_size() > 0 ? cli_job_size() : 1;
     p->job.hosts = p->set.hosts;
     p->job.checkpoints = p->checkpoints.folder != NULL;
+    LS_TRY(check_program(p));
     LS_TRY(read_limit(p));
     LS_TRY(check_batch(p));
     LS_TRY(cli_model_check(p->model, &p->network));
@@ -203,6 +219,8 @@ static ls_status run_all(plan *p) {
     p->job.dataset = p->dataset;
     LS_TRY(create_graph(p));
     if (p->limit) return search(p);
+    if (p->set.program)
+        return ls_program_write(p->cli->context, p->graph, &p->job, &p->config, p->set.worker, p->set.json, stdout);
     ls_memory memory;
     LS_TRY(plan_memory(p, &p->config, &memory));
     if (p->set.json) return plan_print_json(p, &memory, NULL, NULL, 0);
@@ -224,5 +242,5 @@ static ls_status run_plan(cli *c, int argc, char **argv) {
     return status;
 }
 
-const cli_command cli_command_plan = {"plan", "tell where memory will go, and the largest micro-batch that fits",
-                                      run_plan};
+const cli_command cli_command_plan = {
+    "plan", "tell where memory will go, the largest micro-batch that fits, or each task of a step", run_plan};

@@ -7,7 +7,7 @@
 
 typedef struct plan_settings {
     const char *data, *memory, *input_shape;
-    int workers, hosts, json;
+    int workers, hosts, json, program, worker;
     double rate;
 } plan_settings;
 

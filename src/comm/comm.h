@@ -94,9 +94,9 @@ ls_status ls_comm_create_from(const void *mpi_comm, ls_comm **out);
 ls_status ls_comm_create_tcp(const ls_cluster *cluster, ls_comm **out);
 // Only this process, MPI untouched. Not collective.
 ls_status ls_comm_create_self(ls_comm **out);
-// Worker 0 of a job that is only planned: `size` workers on `hosts` hosts, as evenly as can be. It knows who is who;
-// nothing can be exchanged or shared (INTERNAL). Not collective. Errors: INVALID_ARGUMENT (fewer workers than hosts, or none).
-ls_status ls_comm_create_planned(int size, int hosts, ls_comm **out);
+// Worker `rank` of a job that is only planned: `size` workers on `hosts` hosts, as evenly as can be, the first host with most. It knows who is who;
+// nothing can be exchanged or shared (INTERNAL). Not collective. Errors: INVALID_ARGUMENT (fewer workers than hosts, or none; no such rank).
+ls_status ls_comm_create_planned(int size, int hosts, int rank, ls_comm **out);
 void ls_comm_destroy(ls_comm **comm);  // Collective
 
 // A public function that is collective begins: its name is part of what is compared, and what sentences about it say. Brings home what is away. Not

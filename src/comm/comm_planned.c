@@ -70,7 +70,7 @@ static const ls_comm_ops planned_ops = {
     .abort = end_all,
 };
 
-ls_status ls_comm_create_planned(int size, int hosts, ls_comm **out) {
+ls_status ls_comm_create_planned(int size, int hosts, int rank, ls_comm **out) {
     ls_comm *comm = NULL;
     int *leaders = NULL;
     ls_status status;
@@ -78,16 +78,21 @@ ls_status ls_comm_create_planned(int size, int hosts, ls_comm **out) {
     if (size < 1 || hosts < 1 || hosts > size)
         return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%d worker%s cannot be spread over %d hosts: each has at least one",
                        size, size == 1 ? "" : "s", hosts);
+    if (rank < 0 || rank >= size)
+        return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "there is no worker %d among %d: they are numbered from 0", rank,
+                       size);
     LS_TRY(ls_calloc(1, sizeof *comm, &comm));
     comm->ops = &planned_ops;
     comm->size = size;
+    comm->rank = rank;
     comm->any_thread = comm->between = 1;
     LS_TRY_GOTO(ls_calloc(size, sizeof *leaders, &leaders), failed);
     // Host h begins at worker ceil(h * size / hosts), so that host 0 is among the largest.
     for (int r = 0; r < size; r++) {
         int64_t host = (int64_t)r * hosts / size;
         leaders[r] = (int)((host * size + hosts - 1) / hosts);
-        comm->local_size += host == 0;
+        comm->local_size += host == (int64_t)rank * hosts / size;
+        comm->local_rank += r < rank && host == (int64_t)rank * hosts / size;
     }
     LS_TRY_GOTO(ls__comm_arrange(comm, leaders), failed);
     free(leaders);

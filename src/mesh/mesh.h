@@ -9,11 +9,17 @@
 #include <lockstep/status.h>
 #include <stdint.h>
 
-typedef enum ls_mesh_axis { LS_MESH_DATA, LS_MESH_PIPELINE, LS_MESH_TENSOR, LS_MESH_SEQUENCE, LS_MESH_AXES } ls_mesh_axis;
+typedef enum ls_mesh_axis {
+    LS_MESH_DATA,
+    LS_MESH_PIPELINE,
+    LS_MESH_TENSOR,
+    LS_MESH_SEQUENCE,
+    LS_MESH_AXES
+} ls_mesh_axis;
 
 typedef struct ls_mesh {
     int length[LS_MESH_AXES];  // the product is `ranks`; the last axis varies fastest
-    int ranks, lanes;     // lanes: of each rank
+    int ranks, lanes;          // lanes: of each rank
     int hosts;
     int *host_first;  // (hosts + 1): the first rank of each host; ranks of a host follow one another
     int *global;      // (ranks): of a group: the ranks in the mesh that it was taken from
@@ -34,7 +40,9 @@ ls_status ls_mesh_group(const ls_mesh *mesh, int rank, ls_mesh_axis axis, ls_mes
 
 int ls_mesh_coordinate(const ls_mesh *mesh, int rank, ls_mesh_axis axis);
 int ls_mesh_host(const ls_mesh *mesh, int rank);
-static inline int ls_mesh_host_ranks(const ls_mesh *m, int host) { return m->host_first[host + 1] - m->host_first[host]; }
+static inline int ls_mesh_host_ranks(const ls_mesh *m, int host) {
+    return m->host_first[host + 1] - m->host_first[host];
+}
 // The number of a rank among the servers; -1: it is none. Servers are spread evenly, and rank 0 is none.
 int ls_mesh_server(const ls_mesh *mesh, int rank);
 // The micro-batches [begin, end) of a step of so many that a lane computes: runs that follow each other in the order of ranks along `data`

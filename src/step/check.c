@@ -36,9 +36,9 @@ typedef struct signal_step {
 typedef struct checker {
     const ls_check_input *in;
     ls__symbols memory;
-    int *region_of;    // (ranks' regions): the global number
-    int *first_region; // (ranks + 1): where a rank's begin there
-    queue *queues;     // (queue_count)
+    int *region_of;     // (ranks' regions): the global number
+    int *first_region;  // (ranks + 1): where a rank's begin there
+    queue *queues;      // (queue_count)
     int queue_count;
     uint32_t *clocks;  // (queue_count, queue_count)
     letter *letters, **last;
@@ -94,14 +94,16 @@ static ls_status note(checker *x, const queue *q, ls_check_fault fault) {
 // [at, at + n) of an operand's region, read by the task.
 static ls_status read_as(checker *x, int queue_index, const ls_operand *o, int64_t n, ls__content expected) {
     const queue *q = &x->queues[queue_index];
-    return note(x, q, ls__symbols_read(&x->memory, region_at(x, q, o), o->at, o->at + n, &expected, queue_index,
-                                      clock_of(x, queue_index)));
+    return note(x, q,
+                ls__symbols_read(&x->memory, region_at(x, q, o), o->at, o->at + n, &expected, queue_index,
+                                 clock_of(x, queue_index)));
 }
 
 static ls_status write_as(checker *x, int queue_index, const ls_operand *o, int64_t n, ls__content content) {
     const queue *q = &x->queues[queue_index];
-    return note(x, q, ls__symbols_write(&x->memory, region_at(x, q, o), o->at, o->at + n, &content, queue_index,
-                                       clock_of(x, queue_index)));
+    return note(x, q,
+                ls__symbols_write(&x->memory, region_at(x, q, o), o->at, o->at + n, &content, queue_index,
+                                  clock_of(x, queue_index)));
 }
 
 static int64_t end_of(ls_piece node, int64_t v) {
@@ -289,8 +291,9 @@ static ls_status copy(checker *x, int qi, const ls_task *t) {
     const queue *q = &x->queues[qi];
     const ls_program *p = program_of(x, q);
     const ls_operand *from = &p->operands[t->input], *to = &p->operands[t->output];
-    return note(x, q, ls__symbols_copy(&x->memory, region_at(x, q, from), from->at, region_at(x, q, to), to->at,
-                                      t->end - t->begin, qi, clock_of(x, qi)));
+    return note(x, q,
+                ls__symbols_copy(&x->memory, region_at(x, q, from), from->at, region_at(x, q, to), to->at,
+                                 t->end - t->begin, qi, clock_of(x, qi)));
 }
 
 // --- messages --------------------------------------------------------------------------------------------------------
@@ -307,8 +310,8 @@ static ls_status send(checker *x, int qi, const ls_task *t) {
     LS_TRY(ls_calloc(x->queue_count, sizeof *l->clock, &l->clock));
     memcpy(l->clock, clock_of(x, qi), (size_t)x->queue_count * sizeof *l->clock);
     if (described(x, q, o)->kind == LS_REGION_VOTES) return LS_OK;
-    return note(x, q, ls__symbols_send(&x->memory, region_at(x, q, o), o->at, o->at + t->end, qi, clock_of(x, qi),
-                                      &l->source));
+    return note(
+        x, q, ls__symbols_send(&x->memory, region_at(x, q, o), o->at, o->at + t->end, qi, clock_of(x, qi), &l->source));
 }
 
 // *blocked: nothing has come.
@@ -398,9 +401,7 @@ static ls_status do_task(checker *x, int qi, const ls_task *t, int *blocked) {
     case LS_TASK_RECEIVE: return receive(x, qi, t, blocked);
     case LS_TASK_SIGNAL: return give(x, qi, t);
     case LS_TASK_WAIT: await(x, qi, t, blocked); return LS_OK;
-    case LS_TASK_VOTE:
-        x->votes[(int64_t)x->queues[qi].step * x->queue_count + qi] = clock_of(x, qi)[qi];
-        return LS_OK;
+    case LS_TASK_VOTE: x->votes[(int64_t)x->queues[qi].step * x->queue_count + qi] = clock_of(x, qi)[qi]; return LS_OK;
     case LS_TASK_LOOK: return look(x, qi);
     case LS_TASK_MERGE:
     case LS_TASK_CALL:
@@ -437,8 +438,7 @@ static ls_status check_end(checker *x) {
     const ls_emit_config *c = x->in->config;
     queue end = {.step = x->in->steps - 1};
     for (int i = 0; i < x->queue_count; i++)
-        if (x->queues[i].step < x->in->steps)
-            return fail(x, &x->queues[i], LS_CHECK_DEADLOCK, "");
+        if (x->queues[i].step < x->in->steps) return fail(x, &x->queues[i], LS_CHECK_DEADLOCK, "");
     if (x->letters) {
         end.rank = x->letters->from;
         return fail(x, &end, LS_CHECK_UNMATCHED, "");
@@ -473,9 +473,10 @@ static ls_status number_regions(checker *x) {
             else
                 LS_TRY(ls__symbols_region(&x->memory, region->elements, number));
             // Weights and state are there before the first step.
-            if (region->kind == LS_REGION_WEIGHTS || region->kind == LS_REGION_STATE || region->kind == LS_REGION_STAGED) {
-                ls__content begins =
-                    versioned(region->kind == LS_REGION_STATE ? LS__STATE : LS__WEIGHTS, 0, region->kind == LS_REGION_STATE ? LS__ANY_SHIFT : 0);
+            if (region->kind == LS_REGION_WEIGHTS || region->kind == LS_REGION_STATE ||
+                region->kind == LS_REGION_STAGED) {
+                ls__content begins = versioned(region->kind == LS_REGION_STATE ? LS__STATE : LS__WEIGHTS, 0,
+                                               region->kind == LS_REGION_STATE ? LS__ANY_SHIFT : 0);
                 ls__symbols_write(&x->memory, *number, 0, region->elements, &begins, -1, NULL);
             }
         }

@@ -14,10 +14,10 @@
 
 #define LS_CHECK_LIST(X)                                                                                               \
     X(NONE, "none")                                                                                                    \
-    X(DEADLOCK, "queues wait for each other, or for what never comes")                                                \
+    X(DEADLOCK, "queues wait for each other, or for what never comes")                                                 \
     X(UNMATCHED, "a message is not received")                                                                          \
     X(SIZE, "a message is of another size than what is received")                                                      \
-    X(TYPE, "a message is of another type than what is received, or rounds")                                          \
+    X(TYPE, "a message is of another type than what is received, or rounds")                                           \
     X(BOUNDS, "elements beyond a region")                                                                              \
     X(UNWRITTEN, "what is read was not written in this step")                                                          \
     X(CONTENT, "what is read is not what the task says")                                                               \

@@ -149,7 +149,8 @@ static ls_check_fault wrong(ls__symbols *m, const ls__run *run, const ls__conten
              (long long)run->begin, (long long)run->end, run->content.kind, run->content.step,
              (long long)run->content.first, (long long)run->content.last, expected->kind, expected->step,
              (long long)expected->first, (long long)expected->last);
-    return run->content.kind == LS__NOTHING || run->content.step < expected->step ? LS_CHECK_UNWRITTEN : LS_CHECK_CONTENT;
+    return run->content.kind == LS__NOTHING || run->content.step < expected->step ? LS_CHECK_UNWRITTEN
+                                                                                  : LS_CHECK_CONTENT;
 }
 
 // Reads without looking at what it is.
@@ -166,7 +167,7 @@ static ls_check_fault touch(ls__symbols *m, int region, int64_t begin, int64_t e
 }
 
 ls_check_fault ls__symbols_read(ls__symbols *m, int region, int64_t begin, int64_t end, const ls__content *expected,
-                               int queue, const uint32_t *clock) {
+                                int queue, const uint32_t *clock) {
     ls_check_fault fault = touch(m, region, begin, end, queue, clock);
     ls__held *h = &m->regions[region];
     if (fault) return fault;
@@ -197,7 +198,7 @@ static int is_sent(ls__held *h, const ls__run *run, const uint32_t *clock) {
 }
 
 ls_check_fault ls__symbols_write(ls__symbols *m, int region, int64_t begin, int64_t end, const ls__content *content,
-                                int queue, const uint32_t *clock) {
+                                 int queue, const uint32_t *clock) {
     ls__held *h = &m->regions[region];
     ls_check_fault fault = bounds(m, region, begin, end);
     if (fault || begin == end) return fault;
@@ -230,8 +231,8 @@ static ls_check_fault carry(ls__symbols *m, const ls__run *runs, int count, int6
         }
         if (content.shift != LS__ANY_SHIFT) content.shift -= at - begin;
         content.joint = 0;
-        ls_check_fault fault = ls__symbols_write(m, to, at + runs[i].begin - begin, at + runs[i].end - begin, &content,
-                                                 queue, clock);
+        ls_check_fault fault =
+            ls__symbols_write(m, to, at + runs[i].begin - begin, at + runs[i].end - begin, &content, queue, clock);
         if (fault) return fault;
     }
     return LS_CHECK_NONE;
@@ -244,7 +245,8 @@ static ls__run *snapshot(const ls__held *h, int64_t begin, int64_t end, int *cou
     ls__run *runs = calloc((size_t)(last - first) + 1, sizeof *runs);
     *count = runs ? last - first : 0;
     for (int i = 0; i < *count; i++)
-        runs[i] = (ls__run){.begin = h->runs[first + i].begin, .end = h->runs[first + i].end, .content = h->runs[first + i].content};
+        runs[i] = (ls__run){
+            .begin = h->runs[first + i].begin, .end = h->runs[first + i].end, .content = h->runs[first + i].content};
     return runs;
 }
 

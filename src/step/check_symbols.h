@@ -58,17 +58,17 @@ typedef struct ls__symbols {
 
 ls_status ls__symbols_region(ls__symbols *memory, int64_t elements, int *number);
 void ls__symbols_free(ls__symbols *memory);
-ls_check_fault ls__symbols_read(ls__symbols *memory, int region, int64_t begin, int64_t end, const ls__content *expected,
-                               int queue, const uint32_t *clock);
-ls_check_fault ls__symbols_write(ls__symbols *memory, int region, int64_t begin, int64_t end, const ls__content *content,
-                                int queue, const uint32_t *clock);
+ls_check_fault ls__symbols_read(ls__symbols *memory, int region, int64_t begin, int64_t end,
+                                const ls__content *expected, int queue, const uint32_t *clock);
+ls_check_fault ls__symbols_write(ls__symbols *memory, int region, int64_t begin, int64_t end,
+                                 const ls__content *content, int queue, const uint32_t *clock);
 ls_check_fault ls__symbols_copy(ls__symbols *memory, int from, int64_t from_at, int to, int64_t to_at, int64_t count,
-                               int queue, const uint32_t *clock);
+                                int queue, const uint32_t *clock);
 ls_check_fault ls__symbols_send(ls__symbols *memory, int region, int64_t begin, int64_t end, int queue,
-                               const uint32_t *clock, ls__send **out);
+                                const uint32_t *clock, ls__send **out);
 // Into another region, by the queue that receives; the send is over.
 ls_check_fault ls__symbols_receive(ls__symbols *memory, ls__send *send, int to, int64_t at, int queue,
-                                  const uint32_t *clock);
+                                   const uint32_t *clock);
 // The queue has come to its step's end.
 void ls__symbols_sent(ls__symbols *memory, int queue, const uint32_t *clock);
 int ls__symbols_holds(ls__symbols *memory, int region, int64_t begin, int64_t end, const ls__content *content);

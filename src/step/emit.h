@@ -30,7 +30,7 @@ typedef struct ls_ways {
     int totals;          // 1: sums go back
     int sparse;          // 1: nodes go to all hosts as they are, encoded; no sums, no route
     int weights_shared;  // 1: the ranks of a host have one vector of weights, if their device can
-    int push;            // 1: asynchronous: the sum of the batch, then LS_TASK_CALL. 2: a server, which updates by a push
+    int push;  // 1: asynchronous: the sum of the batch, then LS_TASK_CALL. 2: a server, which updates by a push
 } ls_ways;
 
 struct ls_emit_config {
@@ -42,28 +42,27 @@ struct ls_emit_config {
     const int64_t *counts;  // (count_count): micro-batches of all steps that there are
     int count_count;
     int any_count;  // 1: any number up to counts[0] may come, and messages have room for the most nodes that there can be
-    int rounds_nodes;       // 1: each node is rounded to bf16
-    int selects;            // 1: leaves are what top-k leaves of them
-    const int64_t *columns; // of ways.sparse: (bucket_count, column_count + 1): where a bucket is cut for its messages
+    int rounds_nodes;        // 1: each node is rounded to bf16
+    int selects;             // 1: leaves are what top-k leaves of them
+    const int64_t *columns;  // of ways.sparse: (bucket_count, column_count + 1): where a bucket is cut for its messages
     int column_count;
     int64_t (*sparse_words)(const void *user, int host, int bucket, int column);  // the most that a message has
     const void *sparse_user;
-    int clips, layerwise;  // norms have to be known before anything is updated
+    int clips, layerwise;                    // norms have to be known before anything is updated
     const int64_t *squares, *layer_squares;  // (ranks + 1): where a rank's sums of squares begin, in doubles
-    int progress;  // 1: a thread of its own exchanges while lanes compute
-    int early;     // 1, with progress: steps end before their weights are whole
+    int progress;                            // 1: a thread of its own exchanges while lanes compute
+    int early;                               // 1, with progress: steps end before their weights are whole
     int in_order;  // of early: so many buckets are exchanged in their order, then the others from the last one on
     const int *forward_order;  // (bucket_count): as forward reads them first; NULL: from the last to the first
-    int far;       // 1: the device's memory is not host-accessible
-    int copies;    // 1: there are working copies, of copies_bytes, or 0 where another engine has them
+    int far;                   // 1: the device's memory is not host-accessible
+    int copies;                // 1: there are working copies, of copies_bytes, or 0 where another engine has them
     int64_t copies_bytes;
     int64_t push_begin, push_end;  // with ways.push 2
 };
 
 // The program of a rank for steps of so many micro-batches. `regions` is shared by the programs of the rank and grows with each. Not
 // collective. Errors: OUT_OF_MEMORY, INVALID_ARGUMENT (a message is longer than MPI can send).
-ls_status ls_emit(const ls_emit_config *config, int rank, int64_t micro_batches, ls_regions *regions,
-                  ls_program **out);
+ls_status ls_emit(const ls_emit_config *config, int rank, int64_t micro_batches, ls_regions *regions, ls_program **out);
 
 static inline int64_t ls_emit_bucket_begin(const ls_emit_config *c, int bucket) {
     return bucket > 0 ? c->bucket_ends[bucket - 1] : 0;

@@ -16,7 +16,8 @@ static void merge(ls_emitter *e, int lane, const ls_piece *stack, int depth, int
         t->outputs = 1;
         ls__operand(e, leaf.region, leaf.at, leaf.node);
     }
-    for (ls_piece left, right; left = now[depth > 1 ? depth - 2 : 0], right = now[depth - 1], ls_tree_merge(e->v, now, &depth);) {
+    for (ls_piece left, right;
+         left = now[depth > 1 ? depth - 2 : 0], right = now[depth - 1], ls_tree_merge(e->v, now, &depth);) {
         ls_operand a = ls__gradient(e, e->rank, lane, depth - 1, begin, left);
         ls_operand b = ls__gradient(e, e->rank, lane, depth, begin, right);
         ls_task *t = ls__emit(e, lane, LS_TASK_ADD, bucket);

@@ -12,10 +12,10 @@
 
 // Slices of some owners of one column, to or from another host.
 typedef struct parcel {
-    int sends;          // 1: this host sends sums, and receives what comes back
-    int peer, round;    // rank
-    int first, end;     // the hosts whose micro-batches are in it
-    int *owners;        // (owner_count): ranks
+    int sends;        // 1: this host sends sums, and receives what comes back
+    int peer, round;  // rank
+    int first, end;   // the hosts whose micro-batches are in it
+    int *owners;      // (owner_count): ranks
     int owner_count;
 } parcel;
 
@@ -296,8 +296,7 @@ static void send_sums(routes *r, int bucket, int round) {
                 ls__inputs(e, t, count);
                 t->output = e->p->operand_count;
                 t->outputs = n;
-                for (int j = 0; j < n; j++)
-                    ls__operand(e, region, offset + j * (end - begin) + from - begin, nodes[j]);
+                for (int j = 0; j < n; j++) ls__operand(e, region, offset + j * (end - begin) + from - begin, nodes[j]);
             }
         }
     }
@@ -379,7 +378,8 @@ static void carry(routes *r, int i, const load *l, int bucket, int queue, int se
         ls_task *t = ls__emit(e, queue, LS_TASK_COPY, bucket);
         t->begin = begin, t->end = end;
         t->inputs = t->outputs = 1;
-        t->input = sends ? ls__operand(e, l->region, begin, (ls_piece){0, 0}) : ls__operand(e, by, at, (ls_piece){0, 0});
+        t->input =
+            sends ? ls__operand(e, l->region, begin, (ls_piece){0, 0}) : ls__operand(e, by, at, (ls_piece){0, 0});
         t->output =
             sends ? ls__operand(e, by, at, (ls_piece){0, 0}) : ls__operand(e, l->region, begin, (ls_piece){0, 0});
         at += end - begin;

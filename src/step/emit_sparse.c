@@ -95,7 +95,8 @@ static void receive(ls_emitter *e, int bucket) {
             t->peer = speaker(e, host, column), t->tag = ls__tag(LS_TAG_SUMS, bucket);
             t->end = c->sparse_words(c->sparse_user, host, bucket, column), t->value = 1;
             t->outputs = 1;
-            t->output = ls__operand(e, region, received_at(e, host, bucket, column), n > 0 ? nodes[0] : (ls_piece){0, 0});
+            t->output =
+                ls__operand(e, region, received_at(e, host, bucket, column), n > 0 ? nodes[0] : (ls_piece){0, 0});
         }
     ls__signal(e, q, e->total + bucket, bucket);
 }

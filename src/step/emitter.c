@@ -280,13 +280,15 @@ static void declare_signals(ls_emitter *e) {
     }
     if (c->ways.sparse) e->total = ls__new_signal(e, buckets, e->host_ranks, 1, 1);
     if (shared) e->whole = ls__new_signal(e, buckets, bringing(e, e->host_ranks), 1, 2);
-    if (one_vector) e->fresh = ls__new_signal(e, c->early ? buckets : 1, c->early ? e->host_ranks : lanes, 1, c->early ? 2 : 0);
+    if (one_vector)
+        e->fresh = ls__new_signal(e, c->early ? buckets : 1, c->early ? e->host_ranks : lanes, 1, c->early ? 2 : 0);
     if (c->clips && shared) e->measured = ls__new_signal(e, 1, lanes, 1, 0);
     if (c->clips && shared) e->shared = ls__new_signal(e, 1, e->host_ranks, 1, 1);
     if (c->layerwise && shared) e->layers = ls__new_signal(e, 1, lanes, 1, 0);
     if (c->layerwise && shared) e->layers_shared = ls__new_signal(e, 1, e->host_ranks, 1, 1);
     if (!shared) e->whole = ls__new_signal(e, buckets, bringing(e, 1), 0, 2);
-    if (!one_vector) e->fresh = ls__new_signal(e, c->early ? buckets : 1, c->early ? 1 : c->mesh->lanes, 0, c->early ? 2 : 0);
+    if (!one_vector)
+        e->fresh = ls__new_signal(e, c->early ? buckets : 1, c->early ? 1 : c->mesh->lanes, 0, c->early ? 2 : 0);
     if (c->clips && !shared) e->measured = ls__new_signal(e, 1, c->mesh->lanes, 0, 0);
     if (c->clips && !shared) e->shared = ls__new_signal(e, 1, 1, 0, 1);
     if (c->layerwise && !shared) e->layers = ls__new_signal(e, 1, c->mesh->lanes, 0, 0);

@@ -36,7 +36,7 @@ typedef struct ls_emitter {
 } ls_emitter;
 
 ls_task *ls__emit(ls_emitter *e, int queue, ls_task_kind kind, int bucket);  // a task at the end of a queue; never NULL
-int ls__operand(ls_emitter *e, int region, int64_t at, ls_piece node);        // at the end of the list: its number
+int ls__operand(ls_emitter *e, int region, int64_t at, ls_piece node);       // at the end of the list: its number
 int ls__region(ls_emitter *e, ls_region region);
 // The first of `count`; `messages` as in ls_signal_plan, where there are several hosts.
 int ls__new_signal(ls_emitter *e, int count, int per_step, int host, int messages);
@@ -67,9 +67,11 @@ void ls__emit_votes(ls_emitter *e);   // emit_lanes.c: between hosts
 
 // What all exchanges do with what they have brought together: `list` appends the inputs for elements from `at` on of what a rank updates.
 typedef int ls_list_fn(void *user, ls_emitter *e, int rank, int bucket, int64_t at, ls_operand *out);
-void ls__emit_update(ls_emitter *e, int bucket, ls_list_fn *list, void *user);    // update, or measure where norms come first
-void ls__emit_measured(ls_emitter *e, void (*share)(void *user, ls_emitter *e, int layers), void *user);  // norms, then clipping
-void ls__emit_update_kept(ls_emitter *e, int bucket);  // after that
+void ls__emit_update(ls_emitter *e, int bucket, ls_list_fn *list,
+                     void *user);  // update, or measure where norms come first
+void ls__emit_measured(ls_emitter *e, void (*share)(void *user, ls_emitter *e, int layers),
+                       void *user);                             // norms, then clipping
+void ls__emit_update_kept(ls_emitter *e, int bucket);           // after that
 void ls__share_nothing(void *user, ls_emitter *e, int layers);  // all that update have measured everything
 void ls__inputs(ls_emitter *e, ls_task *t, int count);          // the first of e->scratch
 

@@ -100,7 +100,8 @@ static int64_t block_length(const ls_engine *e) {
 static ls_status plan_emission(ls_engine *e) {
     const ls_engine_config *config = &e->config;
     ls_emit_config *c = &e->emit;
-    LS_TRY(ls_strategy_ways(e->strategy, config->algorithm, config->compress, e->mesh->hosts, config->length, &c->ways));
+    LS_TRY(
+        ls_strategy_ways(e->strategy, config->algorithm, config->compress, e->mesh->hosts, config->length, &c->ways));
     if (config->push) {
         c->ways.push = config->push;
         c->ways.sums = c->ways.updates = config->push == 2 ? cut_push : cut_nothing;
@@ -263,6 +264,12 @@ ls_status ls_engine_allocate(ls_engine *e) {
     if (status == LS_OK) status = ls__progress_start(e);
     LS_TRY(ls_comm_agree(e->config.comm, status));
     return LS_OK;
+}
+
+ls_status ls_engine_print(const ls_engine *e, int json, FILE *out) {
+    ls_program_print(e->programs[0], &e->regions, json, out);
+    if (fflush(out) == 0 && !ferror(out)) return LS_OK;
+    return LS_FAIL(LS_STATUS_IO, "the program of a step cannot be written");
 }
 
 ls_status ls_engine_create(const char *strategy, const ls_engine_config *config, ls_engine **out) {

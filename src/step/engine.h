@@ -18,6 +18,8 @@
 #ifndef LS_STEP_ENGINE_H
 #define LS_STEP_ENGINE_H
 
+#include <stdio.h>
+
 #include "base/trace.h"
 #include "comm/comm.h"
 #include "device/device.h"
@@ -40,8 +42,9 @@ typedef struct ls_engine_config {
     int servers;            // as ls_strategy_assign takes it
     int64_t length;         // floats in the parameter vector, a multiple of LS_SLICE_ALIGN
     int64_t micro_batches;  // in a full step
-    const int64_t *other_counts;  // (other_count_count): micro-batches of other steps that there are; borrowed while planning
-    int other_count_count;        // -1: all up to micro_batches
+    const int64_t
+        *other_counts;      // (other_count_count): micro-batches of other steps that there are; borrowed while planning
+    int other_count_count;  // -1: all up to micro_batches
     // Where the buckets end: ascending multiples of LS_SLICE_ALIGN, the last `length`; borrowed while planning. NULL: one bucket.
     const int64_t *bucket_ends;
     int bucket_count;
@@ -58,14 +61,15 @@ typedef struct ls_engine_config {
     ls_compress compress;
     double compress_fraction;  // of LS_COMPRESS_TOPK: the part of a kernel's elements that stays; above 0, at most 1
     ls_algorithm algorithm;
-    int spin;       // waits spin this often before sleeping
+    int spin;  // waits spin this often before sleeping
     // 1: a thread of its own exchanges buckets as they are ready, while lanes compute; it takes comm->any_thread. 0: the lanes do it all.
     int progress;
     int early;     // 1, with progress: a step ends before its weights are whole, where that can be (ls_engine_is_early)
     int in_order;  // of early: so many buckets are exchanged in their order, the others from the last one on
-    const int *forward_order;  // (bucket_count): as forward reads buckets first; NULL: from the last one on. Borrowed while planning
-    int own_core;                         // 1: that thread has a core and polls; 0: it shares one and naps between looks
-    void (*progress_begin)(void *user);   // called in that thread when it starts, to bind it; NULL: nothing
+    const int *
+        forward_order;  // (bucket_count): as forward reads buckets first; NULL: from the last one on. Borrowed while planning
+    int own_core;                        // 1: that thread has a core and polls; 0: it shares one and naps between looks
+    void (*progress_begin)(void *user);  // called in that thread when it starts, to bind it; NULL: nothing
     void *progress_user;
     // Working copies: what kernels read instead of the masters (other layouts, bf16). After every update those who share one weights vector
     // share the work of refreshing the copies that belong to it: part `part` of `parts` is put into the queue.
@@ -79,7 +83,7 @@ typedef struct ls_engine_config {
     // well where refresh, refresh_user and copies_bytes are the same; else ls_engine_weights_changed brings the own ones up to date after the
     // other's steps. NULL: weights of its own.
     ls_engine *weights_of;
-    int push;  // as ls_ways.push: for asynchronous training
+    int push;                      // as ls_ways.push: for asynchronous training
     int64_t push_begin, push_end;  // with push 2: the slice that is updated
 } ls_engine_config;
 
@@ -110,8 +114,8 @@ const ls_program *ls_engine_program(const ls_engine *engine, int64_t micro_batch
 
 // Where the gradients lie that a lane writes, for who would have them near its cores: `bytes` of the host's memory. NULL, 0: not there.
 void *ls_engine_lane_gradients(const ls_engine *engine, int lane, int64_t *bytes);
-ls_span ls_engine_weights(const ls_engine *engine);  // (length) floats: the vector this worker's lanes read
-ls_span ls_engine_copies(const ls_engine *engine);   // (copies_bytes): the same for working copies
+ls_span ls_engine_weights(const ls_engine *engine);     // (length) floats: the vector this worker's lanes read
+ls_span ls_engine_copies(const ls_engine *engine);      // (copies_bytes): the same for working copies
 void *ls_engine_host_weights(const ls_engine *engine);  // the same, where the host reads it; NULL: it cannot
 // Whether this worker is one of those that write the weights when they are set from outside: where a host shares one vector its first
 // worker is, else each.
@@ -135,12 +139,12 @@ typedef struct ls_step_info {
 
 // What a lane does in a step, in the words of traces.
 #define LS_STEP_PHASE_LIST(X)                                                                                          \
-    X(WAIT, "wait for replicas")      /* for lanes that have not come yet */                                           \
-    X(SUM, "sum gradients")           /* add up what lanes of this host, or messages, hold */                          \
-    X(SEND, "exchange gradients")     /* messages, the wait for them, and the wait for one who does it for others */   \
-    X(UPDATE, "sum and update")       /* the last sums, the mean and the update, in one pass through the caches */     \
-    X(GATHER, "gather weights")       /* the same as SEND on the way back */                                           \
-    X(REFRESH, "refresh copies")      /* of the weights, in kernels' layouts */
+    X(WAIT, "wait for replicas")  /* for lanes that have not come yet */                                               \
+    X(SUM, "sum gradients")       /* add up what lanes of this host, or messages, hold */                              \
+    X(SEND, "exchange gradients") /* messages, the wait for them, and the wait for one who does it for others */       \
+    X(UPDATE, "sum and update")   /* the last sums, the mean and the update, in one pass through the caches */         \
+    X(GATHER, "gather weights")   /* the same as SEND on the way back */                                               \
+    X(REFRESH, "refresh copies")  /* of the weights, in kernels' layouts */
 
 typedef enum ls_step_phase {
 #define X(name, words) LS_STEP_##name,
@@ -174,11 +178,12 @@ typedef enum ls_vote { LS_VOTE_GO_ON, LS_VOTE_CHECKPOINT, LS_VOTE_STOP, LS_VOTE_
 // Kernels that a lane is asked to put into its queue.
 typedef struct ls_step_run {
     int64_t micro_batch;
-    int backward;     // 0: forward
-    int part, parts;  // forward: up to where the weights of the part-th bucket in config.forward_order are read first and no later one is;
-                      // backward: until the gradients of bucket `part` are complete and its weights are not read any more
-    int last;         // 1: the lane's last micro-batch of the step
-    ls_span gradient; // of backward: (length), the padding and what is frozen must stay zero
+    int backward;  // 0: forward
+    int part,
+        parts;  // forward: up to where the weights of the part-th bucket in config.forward_order are read first and no later one is;
+        // backward: until the gradients of bucket `part` are complete and its weights are not read any more
+    int last;          // 1: the lane's last micro-batch of the step
+    ls_span gradient;  // of backward: (length), the padding and what is frozen must stay zero
 } ls_step_run;
 
 // What the engine asks of whoever trains, in the thread of the lane.
@@ -245,7 +250,7 @@ double ls_engine_hidden_seconds(const ls_engine *engine);
 
 // --- asynchronous training -------------------------------------------------------------------------------------------
 
-void *ls_engine_push(const ls_engine *engine);      // (length) of ls_engine_push_type: what a worker pushes
+void *ls_engine_push(const ls_engine *engine);  // (length) of ls_engine_push_type: what a worker pushes
 ls_dtype ls_engine_push_type(const ls_engine *engine);
 // With push 2: updates the slice with a sum of a whole step, `sum` (push_end - push_begin) of that type on the host. Not collective.
 ls_status ls_engine_apply_push(ls_engine *engine, ls_queue *queue, const ls_step_info *info, void *sum);
@@ -294,6 +299,8 @@ typedef struct ls_engine_memory {
     int gradient_buffers;  // of each lane
 } ls_engine_memory;
 
+// Writes the program of full steps (ls_program_print). Errors: IO.
+ls_status ls_engine_print(const ls_engine *engine, int json, FILE *out);
 // In bytes, as ls_engine_allocate will allocate it, or has. Not collective.
 ls_engine_memory ls_engine_memory_of(const ls_engine *engine);
 int64_t ls_engine_memory_bytes(const ls_engine *engine);  // this worker's share, for reports

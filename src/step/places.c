@@ -205,9 +205,7 @@ static int64_t foreign_elements(const ls_engine *e) {
     return elements;
 }
 
-static int64_t lane_gradient_bytes(const ls_engine *e) {
-    return e->slots * e->config.length * (int64_t)sizeof(float);
-}
+static int64_t lane_gradient_bytes(const ls_engine *e) { return e->slots * e->config.length * (int64_t)sizeof(float); }
 
 static void add_wants(const ls_engine *e, ls_engine_memory *m) {
     for (int i = 0; i < e->want_count; i++) m->part[e->wants[i].part].own += ls_memory_size(e->wants[i].bytes);

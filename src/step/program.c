@@ -82,6 +82,11 @@ void ls_regions_free(ls_regions *r) {
 
 // --- printing --------------------------------------------------------------------------------------------------------
 
+static int holds_nodes(const ls_region *r) {
+    return r->kind == LS_REGION_GRADIENTS || r->kind == LS_REGION_PUBLISHED || r->kind == LS_REGION_TOTALS ||
+           r->kind == LS_REGION_MESSAGE || r->kind == LS_REGION_SPARSE;
+}
+
 static void print_operands(const ls_program *p, const ls_regions *regions, int first, int count, const char *word,
                            FILE *out) {
     for (int i = 0; i < count; i++) {
@@ -92,8 +97,21 @@ static void print_operands(const ls_program *p, const ls_regions *regions, int f
             fprintf(out, " of lane %d.%d", r->rank, r->lane);
         else if (r->scope == LS_SCOPE_RANK)
             fprintf(out, " %d", r->index);
-        fprintf(out, "+%lld (%lld, %d)", (long long)o->at, (long long)o->node.first, o->node.level);
+        if (o->at > 0) fprintf(out, " + %lld", (long long)o->at);
+        if (!holds_nodes(r)) continue;
+        int64_t end = o->node.level < 62 ? o->node.first + ((int64_t)1 << o->node.level) : p->micro_batches;
+        if (end > p->micro_batches) end = p->micro_batches;
+        fprintf(out, o->node.first + 1 < end ? " {%lld-%lld}" : " {%lld}", (long long)o->node.first,
+                (long long)end - 1);
     }
+}
+
+static void print_signal(const ls_program *p, const ls_task *t, FILE *out) {
+    int times = p->signals[t->signal].per_step;
+    fprintf(out, " %d", t->signal);
+    if (t->bucket >= 0) fprintf(out, " of bucket %d", t->bucket);
+    if (times > 1) fprintf(out, ", given %d times a step", times);
+    if (t->lag) fprintf(out, ", of the step before");
 }
 
 static void print_text(const ls_program *p, const ls_regions *regions, int queue, const ls_task *t, FILE *out) {
@@ -101,12 +119,12 @@ static void print_text(const ls_program *p, const ls_regions *regions, int queue
             ls_task_words[t->kind]);
     if (t->kind == LS_TASK_RUN) fprintf(out, " %s", t->pass == LS_RUN_BACKWARD ? "backward" : "forward");
     if (t->kind == LS_TASK_RUN || t->kind == LS_TASK_SELECT) fprintf(out, " micro-batch %lld", (long long)t->value);
-    if (t->bucket >= 0) fprintf(out, " bucket %d", t->bucket);
+    int signals = t->kind == LS_TASK_SIGNAL || t->kind == LS_TASK_WAIT;
+    if (t->bucket >= 0 && !signals) fprintf(out, " bucket %d", t->bucket);
     if (t->end > t->begin) fprintf(out, " [%lld, %lld)", (long long)t->begin, (long long)t->end);
     if (t->kind == LS_TASK_SEND || t->kind == LS_TASK_RECEIVE)
         fprintf(out, " %s rank %d, tag %d", t->kind == LS_TASK_SEND ? "to" : "from", t->peer, t->tag);
-    if (t->kind == LS_TASK_SIGNAL || t->kind == LS_TASK_WAIT)
-        fprintf(out, " %d (%d a step%s)", t->signal, p->signals[t->signal].per_step, t->lag ? ", of the step before" : "");
+    if (signals) print_signal(p, t, out);
     print_operands(p, regions, t->input, t->inputs, " from ", out);
     print_operands(p, regions, t->output, t->outputs, " to ", out);
     fputc('\n', out);
@@ -119,7 +137,8 @@ static void print_json_operands(const ls_program *p, const ls_regions *regions, 
     for (int i = 0; i < count; i++) {
         const ls_operand *o = &p->operands[first + i];
         const ls_region *r = &regions->list[o->region];
-        fprintf(out, "%s{\"region\": \"%s\", \"rank\": %d, \"lane\": %d, \"index\": %d, \"at\": %lld, \"node\": [%lld, %d]}",
+        fprintf(out,
+                "%s{\"region\": \"%s\", \"rank\": %d, \"lane\": %d, \"index\": %d, \"at\": %lld, \"node\": [%lld, %d]}",
                 i ? ", " : "", ls_region_words[r->kind], r->rank, r->lane, r->index, (long long)o->at,
                 (long long)o->node.first, o->node.level);
     }
@@ -129,7 +148,8 @@ static void print_json_operands(const ls_program *p, const ls_regions *regions, 
 static void print_json(const ls_program *p, const ls_regions *regions, int queue, const ls_task *t, FILE *out) {
     fprintf(out, "{\"queue\": %d, \"task\": \"%s\"", queue, ls_task_words[t->kind]);
     if (t->kind == LS_TASK_RUN) fprintf(out, ", \"pass\": \"%s\"", t->pass == LS_RUN_BACKWARD ? "backward" : "forward");
-    if (t->kind == LS_TASK_RUN || t->kind == LS_TASK_SELECT) fprintf(out, ", \"micro_batch\": %lld", (long long)t->value);
+    if (t->kind == LS_TASK_RUN || t->kind == LS_TASK_SELECT)
+        fprintf(out, ", \"micro_batch\": %lld", (long long)t->value);
     if (t->bucket >= 0) fprintf(out, ", \"bucket\": %d", t->bucket);
     if (t->end > t->begin) fprintf(out, ", \"begin\": %lld, \"end\": %lld", (long long)t->begin, (long long)t->end);
     if (t->kind == LS_TASK_SEND || t->kind == LS_TASK_RECEIVE)

@@ -20,20 +20,20 @@
 // --- memory ----------------------------------------------------------------------------------------------------------
 
 #define LS_REGION_LIST(X)                                                                                              \
-    X(GRADIENTS, "gradients")    /* of a lane: (slots, length) */                                                      \
-    X(PUBLISHED, "published")    /* the same on the host, where others cannot read the device's */                     \
-    X(WEIGHTS, "weights")        /* masters: (length) */                                                               \
-    X(STAGED, "staged weights")  /* the same on the host, likewise */                                                  \
-    X(COPIES, "copies")          /* of weights, as kernels read them */                                                \
-    X(TOTALS, "totals")          /* (length): the root of the tree, where it travels in place of weights */            \
-    X(KEPT, "kept")              /* of a lane's slices: the mean gradient until norms are known, or the direction */   \
-    X(STATE, "state")            /* of a lane's slices: the optimizer's */                                             \
-    X(SQUARES, "squares")        /* sums of squares for the norm of the gradient */                                    \
+    X(GRADIENTS, "gradients")   /* of a lane: (slots, length) */                                                       \
+    X(PUBLISHED, "published")   /* the same on the host, where others cannot read the device's */                      \
+    X(WEIGHTS, "weights")       /* masters: (length) */                                                                \
+    X(STAGED, "staged weights") /* the same on the host, likewise */                                                   \
+    X(COPIES, "copies")         /* of weights, as kernels read them */                                                 \
+    X(TOTALS, "totals")         /* (length): the root of the tree, where it travels in place of weights */             \
+    X(KEPT, "kept")             /* of a lane's slices: the mean gradient until norms are known, or the direction */    \
+    X(STATE, "state")           /* of a lane's slices: the optimizer's */                                              \
+    X(SQUARES, "squares")       /* sums of squares for the norm of the gradient */                                     \
     X(LAYER_SQUARES, "layer squares") /* the same of each parameter, for layer-wise optimizers */                      \
-    X(MESSAGE, "message")        /* of a rank: what it sends or receives */                                            \
-    X(SPARSE, "sparse")          /* encoded nodes from a host, or of this one */                                       \
-    X(VOTES, "votes")            /* of a host */                                                                       \
-    X(PUSH, "push")              /* asynchronous: the sum of a worker's batch, or one that a server applies */
+    X(MESSAGE, "message")             /* of a rank: what it sends or receives */                                       \
+    X(SPARSE, "sparse")               /* encoded nodes from a host, or of this one */                                  \
+    X(VOTES, "votes")                 /* of a host */                                                                  \
+    X(PUSH, "push")                   /* asynchronous: the sum of a worker's batch, or one that a server applies */
 
 typedef enum ls_region_kind {
 #define X(name, words) LS_REGION_##name,
@@ -48,10 +48,10 @@ typedef enum ls_scope { LS_SCOPE_LANE, LS_SCOPE_RANK, LS_SCOPE_HOST } ls_scope;
 typedef struct ls_region {
     ls_region_kind kind;
     ls_scope scope;
-    int rank;      // whose; of the host's: the host's first rank, unless it belongs to one rank and others read it
-    int lane;      // -1: none
-    int index;     // number of the message, or of the host that it is from
-    int device;    // 1: the device's memory
+    int rank;    // whose; of the host's: the host's first rank, unless it belongs to one rank and others read it
+    int lane;    // -1: none
+    int index;   // number of the message, or of the host that it is from
+    int device;  // 1: the device's memory
     ls_dtype dtype;
     int64_t elements;  // the most that any of the programs takes
 } ls_region;
@@ -67,25 +67,25 @@ typedef struct ls_regions {
 // --- tasks -----------------------------------------------------------------------------------------------------------
 
 #define LS_TASK_LIST(X)                                                                                                \
-    X(RUN, "run")           /* kernels of micro-batch `value`: forward, or backward into the output's bucket */        \
-    X(SELECT, "select")     /* of a leaf only the largest elements stay (step/topk.h) */                               \
-    X(ADD, "add")           /* inputs, nodes in the order of the tree, to outputs, as far as they are siblings */      \
-    X(ENCODE, "encode")     /* the same into messages of what is not zero */                                           \
-    X(MEASURE, "measure")   /* the mean gradient of the inputs, kept, and its sums of squares */                       \
-    X(CLIP, "clip")         /* the factor of clipping, and whether the step is skipped, from all squares */            \
-    X(DIRECT, "direct")     /* what a layer-wise optimizer is going to apply, kept, and its sums of squares */         \
-    X(NORMS, "norms")       /* of all parameters, from all of these */                                                 \
-    X(UPDATE, "update")     /* weights and state, from the root that inputs add up to, or from what was kept */        \
+    X(RUN, "run")         /* kernels of micro-batch `value`: forward, or backward into the output's bucket */          \
+    X(SELECT, "select")   /* of a leaf only the largest elements stay (step/topk.h) */                                 \
+    X(ADD, "add")         /* inputs, nodes in the order of the tree, to outputs, as far as they are siblings */        \
+    X(ENCODE, "encode")   /* the same into messages of what is not zero */                                             \
+    X(MEASURE, "measure") /* the mean gradient of the inputs, kept, and its sums of squares */                         \
+    X(CLIP, "clip")       /* the factor of clipping, and whether the step is skipped, from all squares */              \
+    X(DIRECT, "direct")   /* what a layer-wise optimizer is going to apply, kept, and its sums of squares */           \
+    X(NORMS, "norms")     /* of all parameters, from all of these */                                                   \
+    X(UPDATE, "update")   /* weights and state, from the root that inputs add up to, or from what was kept */          \
     X(COPY, "copy")                                                                                                    \
-    X(REFRESH, "refresh")   /* working copies of weights */                                                            \
-    X(SEND, "send")         /* the input to `peer` */                                                                  \
-    X(RECEIVE, "receive")   /* the output from `peer` */                                                               \
+    X(REFRESH, "refresh") /* working copies of weights */                                                              \
+    X(SEND, "send")       /* the input to `peer` */                                                                    \
+    X(RECEIVE, "receive") /* the output from `peer` */                                                                 \
     X(SIGNAL, "signal")                                                                                                \
     X(WAIT, "wait")                                                                                                    \
-    X(VOTE, "vote")         /* what this lane wants after the step */                                                  \
-    X(MERGE, "merge")       /* votes of another host */                                                                \
-    X(LOOK, "look")         /* the decision: the step's one look by the host */                                        \
-    X(CALL, "call")         /* asynchronous: the driver pushes and pulls */
+    X(VOTE, "vote")   /* what this lane wants after the step */                                                        \
+    X(MERGE, "merge") /* votes of another host */                                                                      \
+    X(LOOK, "look")   /* the decision: the step's one look by the host */                                              \
+    X(CALL, "call")   /* asynchronous: the driver pushes and pulls */
 
 typedef enum ls_task_kind {
 #define X(name, words) LS_TASK_##name,
@@ -105,16 +105,17 @@ typedef struct ls_operand {
 
 typedef struct ls_task {
     unsigned char kind;
-    unsigned char pass;  // of RUN
-    int bucket;          // -1: none, or all
-    int lane;            // whose slice, gradients or part; -1: none
-    int64_t begin, end;  // elements of the vector; of what is none, how many: [0, end)
+    unsigned char pass;                  // of RUN
+    int bucket;                          // -1: none, or all
+    int lane;                            // whose slice, gradients or part; -1: none
+    int64_t begin, end;                  // elements of the vector; of what is none, how many: [0, end)
     int input, inputs, output, outputs;  // in program->operands
-    int64_t value;       // RUN, SELECT: the micro-batch. REFRESH: low, high: in begin and end what is new, between these what is not there yet
+    int64_t
+        value;  // RUN, SELECT: the micro-batch. REFRESH: low, high: in begin and end what is new, between these what is not there yet
     int64_t high;
-    int peer, tag;       // SEND, RECEIVE: rank of the mesh
-    int signal, lag;     // SIGNAL, WAIT; lag: 1: that of the step before
-    int part, parts;     // REFRESH; RUN forward: part `part` of it, of so many
+    int peer, tag;    // SEND, RECEIVE: rank of the mesh
+    int signal, lag;  // SIGNAL, WAIT; lag: 1: that of the step before
+    int part, parts;  // REFRESH; RUN forward: part `part` of it, of so many
 } ls_task;
 
 typedef struct ls_task_queue {
@@ -148,7 +149,7 @@ void ls_program_destroy(ls_program **program);
 // A region of this name, made where there is none, of at least so many elements from now on. Returns its number, -1: out of memory.
 int ls_regions_find(ls_regions *regions, ls_region region);
 void ls_regions_free(ls_regions *regions);
-// One task a line; or JSON, an array of tasks with their queue.
+// One task a line, with the micro-batches of nodes in braces; or JSON, an array of tasks with their queue.
 void ls_program_print(const ls_program *program, const ls_regions *regions, int json, FILE *out);
 
 #endif

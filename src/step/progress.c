@@ -141,7 +141,8 @@ static int try_task(progressing *x, const ls_task_queue *tasks, ls_channel *c) {
     if (is_message(t)) return 1;
     double start = ls_clock();
     ls_step_phase phase = ls__phase_of(e, x->w.program, t);
-    if (t->kind != LS_TASK_SIGNAL) ls__spent(&x->times, x->waits_for_messages ? LS_STEP_SEND : LS_STEP_WAIT, x->times.since, start);
+    if (t->kind != LS_TASK_SIGNAL)
+        ls__spent(&x->times, x->waits_for_messages ? LS_STEP_SEND : LS_STEP_WAIT, x->times.since, start);
     if (t->kind != LS_TASK_SIGNAL) x->times.since = start;
     note(x, ls__do_task(&x->w, t), t);
     if (t->kind != LS_TASK_SIGNAL) ls__lap(&x->times, phase);
@@ -214,7 +215,8 @@ static void run_step(ls_progress *p, uint64_t number, const ls_step_info *info) 
     ls_engine *e = p->engine;
     progressing x = {.p = p, .peer = -1};
     x.times = (ls_step_times){.since = ls_clock(), .trace = p->trace, .trace_first = p->trace_first};
-    x.w = (ls_worker){e, &e->progress_hand, p->queue, info, ls_engine_program(e, info->micro_batches, NULL), number, &x.times, -1};
+    x.w = (ls_worker){e,      &e->progress_hand, p->queue, info, ls_engine_program(e, info->micro_batches, NULL),
+                      number, &x.times,          -1};
     for (int i = 0; i < p->channel_count; i++) p->channels[i].task = p->channels[i].posted = p->channels[i].sent = 0;
     int quit = 0;
     for (double now = x.times.since; !is_over(&x) && !quit;) {

@@ -112,7 +112,7 @@ static const char *words_of(const ls_task *t, int *bucket) {
     int message = t->kind == LS_TASK_SEND || t->kind == LS_TASK_RECEIVE;
     if (*bucket < 0) *bucket = 0;
     if (!message) return "";
-    return flow == LS_TAG_VOTES ? "votes of other hosts before "
+    return flow == LS_TAG_VOTES     ? "votes of other hosts before "
            : flow >= LS_TAG_SQUARES ? "norms of all buckets before "
                                     : "";
 }
@@ -156,8 +156,8 @@ static int begin_watch(ls_lane_step *x, const ls_task *t) {
         ls_watch_begin_replicas();
         return 0;
     }
-    snprintf(text, sizeof text, "%sbucket %d of %d", bucket < 0 ? "votes of other hosts before " : "", bucket < 0 ? 0 : bucket,
-             e->emit.bucket_count);
+    snprintf(text, sizeof text, "%sbucket %d of %d", bucket < 0 ? "votes of other hosts before " : "",
+             bucket < 0 ? 0 : bucket, e->emit.bucket_count);
     ls_watch_begin(text, peer);
     return 1;
 }
@@ -219,7 +219,8 @@ static void communicate(ls_lane_step *x, const ls_task_queue *tasks, int i) {
     say_about(x, t);
     ls_status status = ls__post_ahead(&x->w, tasks, &x->channel, i);
     if (status == LS_OK && t->kind == LS_TASK_SEND) status = ls__send(&x->w, t, &x->channel.requests[i]);
-    if (status == LS_OK && t->kind == LS_TASK_RECEIVE) status = ls_comm_wait_all(e->config.comm, &x->channel.requests[i], 1);
+    if (status == LS_OK && t->kind == LS_TASK_RECEIVE)
+        status = ls_comm_wait_all(e->config.comm, &x->channel.requests[i], 1);
     x->flying |= t->kind == LS_TASK_SEND;
     e->config.comm->about = NULL;
     fail_message(x, t, status);

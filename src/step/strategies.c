@@ -148,24 +148,46 @@ static ls_status assign_servers(int workers, int *servers) {
 static const ls_strategy table[] = {
     {.name = "allreduce",
      .help = "each lane sums and updates its slices of the parameters, then all gather them",
-     .synchronous = 1, .weights_shared = 1, .halves = 1, .sparse = 1, .totals = 1,
-     .cut = ls_cut_all, .route = route_direct},
+     .synchronous = 1,
+     .weights_shared = 1,
+     .halves = 1,
+     .sparse = 1,
+     .totals = 1,
+     .cut = ls_cut_all,
+     .route = route_direct},
     {.name = "reduce-broadcast",
      .help = "worker 0 sums for all, and every worker updates weights of its own",
-     .totals = 2, .synchronous = 1, .cut = cut_first_rank, .route = route_direct},
+     .totals = 2,
+     .synchronous = 1,
+     .cut = cut_first_rank,
+     .route = route_direct},
     {.name = "mirrored",
      .help = "allreduce for the replicas of one worker; refuses more workers",
-     .synchronous = 1, .weights_shared = 1, .sparse = 1,
-     .assign = assign_mirrored, .cut = ls_cut_all, .route = route_direct},
+     .synchronous = 1,
+     .weights_shared = 1,
+     .sparse = 1,
+     .assign = assign_mirrored,
+     .cut = ls_cut_all,
+     .route = route_direct},
     {.name = "central",
      .help = "one replica, the first of all, sums and updates everything for the others",
-     .synchronous = 1, .weights_shared = 1, .cut = cut_first_lane, .route = route_direct},
+     .synchronous = 1,
+     .weights_shared = 1,
+     .cut = cut_first_lane,
+     .route = route_direct},
     {.name = "tree",
      .help = "sums go up a binary tree of hosts to worker 0, which updates; weights go down",
-     .synchronous = 1, .weights_shared = 1, .cut = cut_first_rank, .route = route_tree},
+     .synchronous = 1,
+     .weights_shared = 1,
+     .cut = cut_first_rank,
+     .route = route_tree},
     {.name = "parameter-server",
      .help = "--servers of the workers sum and update for the others, and compute nothing",
-     .synchronous = 1, .weights_shared = 1, .assign = assign_servers, .cut = cut_servers, .route = route_direct},
+     .synchronous = 1,
+     .weights_shared = 1,
+     .assign = assign_servers,
+     .cut = cut_servers,
+     .route = route_direct},
     {.name = NULL},
 };
 
@@ -239,7 +261,7 @@ int ls_strategy_halves(const ls_strategy *s, ls_algorithm algorithm, int hosts, 
 const char *ls_strategy_algorithm(const ls_strategy *s, ls_algorithm algorithm, int hosts, int64_t length) {
     if (!s->halves || hosts == 1) return "";
     return algorithm_names[ls_strategy_halves(s, algorithm, hosts, length) ? LS_ALGORITHM_HALVING
-                                                                            : LS_ALGORITHM_DIRECT];
+                                                                           : LS_ALGORITHM_DIRECT];
 }
 
 static ls_status check_topk(const ls_strategy *s, ls_algorithm algorithm) {

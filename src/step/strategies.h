@@ -32,7 +32,7 @@ typedef struct ls_strategy {
     int sparse;          // 1: LS_COMPRESS_TOPK is
     int totals;          // 1: with LS_COMPRESS_BF16 sums go back between hosts, in place of weights; 2: always
     ls_status (*assign)(int workers, int *servers);  // as ls_strategy_assign; NULL: any number of workers, no servers
-    ls_cut *cut;         // who sums, and updates
+    ls_cut *cut;                                     // who sums, and updates
     ls_route *route;
 } ls_strategy;
 
@@ -44,7 +44,8 @@ ls_status ls_strategy_find(const char *name, const ls_strategy **out);
 ls_status ls_strategy_assign(const ls_strategy *strategy, int workers, int *servers);
 // "none", "bf16", "topk", "topk:0.05". Errors: INVALID_ARGUMENT.
 ls_status ls_compress_find(const char *name, ls_compress *out, double *fraction);
-ls_status ls_algorithm_find(const char *name, ls_algorithm *out);  // "auto", "direct", "halving". Errors: INVALID_ARGUMENT.
+ls_status ls_algorithm_find(const char *name,
+                            ls_algorithm *out);  // "auto", "direct", "halving". Errors: INVALID_ARGUMENT.
 int ls_strategy_halves(const ls_strategy *strategy, ls_algorithm algorithm, int hosts, int64_t length);
 // The algorithm that is used between so many hosts for a vector of so many floats: its name; "" where there is no choice, or one host.
 const char *ls_strategy_algorithm(const ls_strategy *strategy, ls_algorithm algorithm, int hosts, int64_t length);

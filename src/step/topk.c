@@ -93,8 +93,8 @@ static int64_t most_words(const ls_engine *e, int host, int bucket, int column) 
 
 static const int64_t *words_before(const ls_engine *e, int host, int bucket, int column) {
     const ls_emit_config *c = &e->emit;
-    return &e->topk->words[host * ((int64_t)c->bucket_count * c->column_count + 1) +
-                           (int64_t)bucket * c->column_count + column];
+    return &e->topk->words[host * ((int64_t)c->bucket_count * c->column_count + 1) + (int64_t)bucket * c->column_count +
+                           column];
 }
 
 static int64_t words_of(const void *user, int host, int bucket, int column) {
@@ -211,7 +211,8 @@ ls_status ls__topk_select(ls_worker *w, const ls_task *t) {
     int64_t leaf = t->value - lane->first_leaf;
     ls_span old = ls__topk_residual(e, lane, leaf), residual = old;
     if (e->config.skip_not_finite) residual = residual_of(e, lane, leaf, !lane->turn[leaf]);
-    float whole = (float)w->info->samples * ls__gradient_scale(w->info);  // what a residual is a part of, and is kept without
+    float whole =
+        (float)w->info->samples * ls__gradient_scale(w->info);  // what a residual is a part of, and is kept without
     for (int i = chunk_at(e->topk, t->begin); i < e->topk->count && e->topk->chunks[i].begin < t->end; i++) {
         const chunk *c = &e->topk->chunks[i];
         int64_t n = c->end - c->begin;

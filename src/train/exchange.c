@@ -40,8 +40,8 @@ struct ls_exchange {
     // The step:
     ls_step_info info;
     ls_step_times times;
-    ls_step_run run;           // whose gradient is being written
-    int stepping;              // 1: the engine's step has begun
+    ls_step_run run;  // whose gradient is being written
+    int stepping;     // 1: the engine's step has begun
     ls_vote vote;
     int64_t begin, end, next;  // this worker's micro-batches; the one that is running, or comes
     int open;                  // 1: a gradient of it is being written

@@ -68,15 +68,15 @@ static ls_status create(ls_context *context, int64_t count, const char *optimize
     LS_TRY(ls_algorithm_find(algorithm, &way));
     count = (count + LS_SLICE_ALIGN - 1) / LS_SLICE_ALIGN * LS_SLICE_ALIGN;
     ls_engine_config config = {.comm = comm,
-                                 .lanes = 1,
-                                 .length = count,
-                                 .micro_batches = comm->size,
-                                 .compress = compresses,
-                                 .compress_fraction = fraction,
-                                 .algorithm = way,
-                                 .params = {-1, -1, -1, -1, -1, -1, -1, -1},
-                                 .progress = behind,
-                                 .spin = own_cores ? SPINS : 0};
+                               .lanes = 1,
+                               .length = count,
+                               .micro_batches = comm->size,
+                               .compress = compresses,
+                               .compress_fraction = fraction,
+                               .algorithm = way,
+                               .params = {-1, -1, -1, -1, -1, -1, -1, -1},
+                               .progress = behind,
+                               .spin = own_cores ? SPINS : 0};
     ls_status status = ls_calloc(1, sizeof *b, &b);
     if (status == LS_OK) status = set_up(b, optimizer, &config);
     LS_TRY_GOTO(ls_comm_agree(comm, status), fail);
@@ -205,7 +205,7 @@ static int64_t must_send(const ls_exchange_bench *b) {
         int64_t most = (int64_t)((double)b->count * b->fraction * 1.5) * (comm->hosts - 1);
         return most < 2 * b->count ? most : 2 * b->count;
     }
-    int sums = b->compress == LS_COMPRESS_BF16;                                 // in half the bytes
+    int sums = b->compress == LS_COMPRESS_BF16;             // in half the bytes
     int alone = sums && ls_engine_sends_totals(b->engine);  // and no weights
     int64_t floats = alone ? b->count : sums ? b->count + b->count / 2 : 2 * b->count;
     return floats * (comm->hosts - 1) / comm->hosts / fewest_workers(comm);

@@ -146,8 +146,7 @@ ls_status ls__results_memory(ls_trainer *t) {
         int64_t replaced;
         char broken[sizeof t->history.broken];
         int loaders, measured;
-    } mine = {ls_memory_peak_rss(), t->memory.total.worker, ls_engine_hidden_seconds(t->engine), 0, "", 0, 0},
-      *all;
+    } mine = {ls_memory_peak_rss(), t->memory.total.worker, ls_engine_hidden_seconds(t->engine), 0, "", 0, 0}, *all;
     ls_history *h = &t->history;
     mine.replaced = count_replaced(t, mine.broken, sizeof mine.broken);
     mine.loaders = count_loaders(t, &mine.measured);

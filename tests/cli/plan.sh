@@ -98,6 +98,23 @@ refuses 1 "9 workers for 8 micro-batches" "$lockstep" plan mnist-cnn --batch-siz
 refuses 1 "digits" "$lockstep" plan mnist-cnn --data digit
 refuses 2 "unknown option --memroy; did you mean --memory?" "$lockstep" plan mnist-cnn --memroy 1G
 
+# What a step is made of, of any worker of any job.
+job="--workers 4 --hosts 2 --replicas 1 --batch-size 64 --micro-batch 8 --program"
+run 0 "$lockstep" plan mnist-mlp $job --worker 3
+says "lane 0: run forward micro-batch 6"
+says "{4-5}, gradients of lane 3.0"
+says "to rank 1, tag 0 from message 0 {4-7}"
+run 0 "$lockstep" plan mnist-mlp $job --worker 3 --json
+python3 -c 'import json, sys
+tasks = json.load(open(sys.argv[1]))
+updated = [t for t in tasks if t["task"] == "update"]
+assert updated and all(sum(2 ** i["node"][1] for i in t["inputs"]) >= 8 for t in updated), updated' "$here/out" ||
+    wrong "the program of worker 3 in JSON does not update from all micro-batches"
+run 0 "$lockstep" plan mnist-mlp --workers 1024 --hosts 1024 --replicas 1 --batch-size 1024 --micro-batch 1 --program --worker 1023
+refuses 1 "no worker 4 among 4" "$lockstep" plan mnist-mlp $job --worker 4
+refuses 2 "leave one of them out" "$lockstep" plan mnist-mlp $job --memory 1G
+refuses 2 "say --program, too" "$lockstep" plan mnist-mlp --worker 1
+
 # What training takes is within 5 % of what the plan says. Sanitizers have memory of their own; so has a system that gives every
 # thread's stack a huge page.
 grep -qaE '__(asan|tsan|msan)_init' "$lockstep" && finish

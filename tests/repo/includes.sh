@@ -28,7 +28,7 @@ must_pass() {
 }
 must_fail src/base/a.c '"tensor/tensor.h"' 'base/ may not know tensor/'
 must_fail src/data/a.c '"comm/comm.h"' 'data/ may not know comm/'
-must_fail src/graph/ops/a.c '"strategy/strategy.h"' 'graph/ may not know strategy/'
+must_fail src/graph/ops/a.c '"step/engine.h"' 'graph/ may not know strategy/'
 must_fail src/models/a.c '"comm/comm.h"' 'models/ may not know comm/'
 must_fail src/train/a.h '"cli/cli.h"' 'train/ may not know cli/'
 must_fail src/base/a.c '"error.h"' 'does not begin with a room'
