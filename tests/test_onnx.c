@@ -266,6 +266,63 @@ static void a_model_of_others_computes_what_onnx_says(void **state) {
     }
 }
 
+// A GRU in both directions, whose states are joined, and the last step of another one.
+static void recurrent_layers_of_others(void **state) {
+    enum { T = 5, C = 3, U = 2, G = 3 * U };
+    static float w[2][G][C], recurrent[2][G][U], biases[2][2][G], w2[1][G][2 * U];
+    static const int64_t joined[] = {0, 0, -1}, last[] = {-1};
+    ls_pb_out m = {0};
+    ls_graph *read, *g;
+    fill(&w[0][0][0], 2 * G * C, 1), fill(&recurrent[0][0][0], 2 * G * U, 2), fill(&biases[0][0][0], 4 * G, 3);
+    fill(&w2[0][0][0], G * 2 * U, 4);
+    onnx_test_node(&m, "Transpose", "x", "t", "perm=1,0,2");
+    onnx_test_node(&m, "GRU", "t,w,r,b", "s", "direction=bidirectional hidden_size=2 linear_before_reset=1");
+    onnx_test_node(&m, "Transpose", "s", "n", "perm=0,2,1,3");
+    onnx_test_node(&m, "Reshape", "n,joined", "j", "");
+    onnx_test_node(&m, "GRU", "j,w2,r2,b2", "s2", "hidden_size=2 linear_before_reset=1");
+    onnx_test_node(&m, "Squeeze", "s2,one", "q", "");
+    onnx_test_node(&m, "Gather", "q,last", "y", "axis=0");
+    onnx_test_tensor(&m, "w", 1, "2,6,3", w, sizeof w);
+    onnx_test_tensor(&m, "r", 1, "2,6,2", recurrent, sizeof recurrent);
+    onnx_test_tensor(&m, "b", 1, "2,12", biases, sizeof biases);
+    onnx_test_tensor(&m, "w2", 1, "1,6,4", w2, sizeof w2);
+    onnx_test_tensor(&m, "r2", 1, "1,6,2", recurrent, sizeof recurrent / 2);
+    onnx_test_tensor(&m, "b2", 1, "1,12", biases, sizeof biases / 2);
+    onnx_test_tensor(&m, "joined", 7, "3", joined, sizeof joined);
+    onnx_test_tensor(&m, "one", 7, "1", (int64_t[]){1}, 8);
+    onnx_test_tensor(&m, "last", 7, "", last, 8);
+    onnx_test_port(&m, 11, "x", 1, "-1,5,3");
+    onnx_test_port(&m, 12, "y", 1, "-1,2");
+    onnx_test_model(&m, 17);
+    OK(ls__onnx_read_bytes("gru.onnx", m.bytes, m.size, &read));
+    free(m.bytes);
+
+    OK(ls_graph_create("own", LS_SHAPE(T, C), &g));
+    ls_value x = ls_graph_input(g), way[2];
+    for (int d = 0; d < 2; d++)
+        way[d] = ls_gru(g, x, LS_NO_VALUE, &(ls_recurrent_attrs){.units = U, .return_sequences = 1, .backwards = d});
+    x = ls_gru(g, ls_concat(g, way, 2, NULL), LS_NO_VALUE, &(ls_recurrent_attrs){.units = U});
+    OK(ls_graph_finish(g, x));
+    ls_store *s = ls_graph_store(g);
+    for (int layer = 0; layer < 3; layer++) {  // (columns, gates * units), where ONNX has the columns last
+        const float *from = layer < 2 ? &w[layer][0][0] : &w2[0][0][0];
+        int columns = layer < 2 ? C : 2 * U, d = layer % 2;
+        float *k[3];
+        for (int i = 0; i < 3; i++) k[i] = s->params[3 * layer + i].initial = calloc(2 * G * C, sizeof *k[i]);
+        for (int j = 0; j < G; j++) {
+            for (int c = 0; c < columns; c++) k[0][c * G + j] = from[j * columns + c];
+            for (int u = 0; u < U; u++) k[1][u * G + j] = recurrent[d][j][u];
+            for (int b = 0; b < 2; b++) k[2][b * G + j] = biases[d][b][j];
+        }
+    }
+    float a[4], b[4];
+    predict(read, NULL, a);
+    predict(g, NULL, b);
+    assert_memory_equal(a, b, sizeof a);
+    ls_graph_destroy(&g);
+    ls_graph_destroy(&read);
+}
+
 static const char *write_model(const char *name, ls_pb_out *m) {
     static char path[200];
     snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -485,10 +542,15 @@ static void tensors_elsewhere_lie_in_the_folder(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_network_comes_back),     cmocka_unit_test(networks_that_come_back_compute_the_same_bits),
-        cmocka_unit_test(layers_of_ones_own_come_back), cmocka_unit_test(a_model_of_others_computes_what_onnx_says),
-        cmocka_unit_test(files_are_networks),           cmocka_unit_test(what_is_wrong_is_told),
-        cmocka_unit_test(what_is_cut_off_is_damaged),   cmocka_unit_test(tensors_elsewhere_lie_in_the_folder),
+        cmocka_unit_test(every_network_comes_back),
+        cmocka_unit_test(networks_that_come_back_compute_the_same_bits),
+        cmocka_unit_test(layers_of_ones_own_come_back),
+        cmocka_unit_test(a_model_of_others_computes_what_onnx_says),
+        cmocka_unit_test(recurrent_layers_of_others),
+        cmocka_unit_test(files_are_networks),
+        cmocka_unit_test(what_is_wrong_is_told),
+        cmocka_unit_test(what_is_cut_off_is_damaged),
+        cmocka_unit_test(tensors_elsewhere_lie_in_the_folder),
     };
     if (!mkdtemp(folder)) return 1;
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

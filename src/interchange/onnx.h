@@ -37,6 +37,8 @@ enum {
 
 // The number of samples, in shapes and in constants made of them.
 #define ONNX_BATCH INT64_MIN
+// In place of an axis.
+#define ONNX_HALVES (-2)
 
 // A constant. Of `floats` and `ints` one is there, once onnx_values has been called.
 typedef struct onnx_tensor {
@@ -80,7 +82,7 @@ typedef struct onnx_value {
 
     ls_value value;
     // Its shape as ONNX has it, with ONNX_BATCH, and where each axis lies in the graph's value: 0 is the batch; -1: nowhere,
-    // it is a 1 that the value lacks. Images (N, C, H, W) are (N, H, W, C) in the graph: 0, 3, 1, 2.
+    // it is a 1 that the value lacks; ONNX_HALVES: it is the two directions whose units lie behind each other in the last axis. Images (N, C, H, W) are (N, H, W, C) in the graph: 0, 3, 1, 2.
     int ndim;
     int64_t dim[ONNX_DIMS];
     int axis[ONNX_DIMS];

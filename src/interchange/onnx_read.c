@@ -139,8 +139,16 @@ static ls_status failed(const onnx_reader *r) {
 // The shape that a value of the graph has by its axes.
 static void set_dims(const onnx_reader *r, onnx_value *v) {
     const ls_shape *shape = &ls__value_type(r->graph, v->value)->shape;
+    int halves = 1;
     for (int i = 0; i < v->ndim; i++)
-        v->dim[i] = v->axis[i] < 0 ? 1 : v->axis[i] == 0 ? ONNX_BATCH : shape->dim[v->axis[i] - 1];
+        if (v->axis[i] == ONNX_HALVES) halves = 2;
+    for (int i = 0; i < v->ndim; i++) {
+        int axis = v->axis[i];
+        v->dim[i] = axis == ONNX_HALVES ? 2
+                    : axis < 0          ? 1
+                    : axis == 0         ? ONNX_BATCH
+                                        : shape->dim[axis - 1] / (axis == shape->ndim ? halves : 1);
+    }
 }
 
 ls_status onnx_give(onnx_reader *r, int k, ls_value value, const onnx_value *like) {

@@ -7,11 +7,50 @@
 #include "base/memory.h"
 #include "interchange/onnx.h"
 
+// Whether a value is the states of a recurrent layer that reads forwards, which nothing reads yet.
+static ls_node *last_states(const onnx_reader *r, ls_value value) {
+    const ls_graph *g = r->graph;
+    ls_node *n = &g->nodes[g->values[value].node];
+    const ls_recurrent_attrs *a = LS_ATTRS(ls_recurrent_attrs, &n->attrs);
+    int recurrent = strcmp(ls_op_name(n->op), "lstm") == 0 || strcmp(ls_op_name(n->op), "gru") == 0;
+    if (!recurrent || !a->return_sequences || a->backwards || n->input_count > 1) return NULL;
+    for (int i = 0; i < g->node_count; i++)
+        for (int k = 0; k < g->nodes[i].input_count; k++)
+            if (g->nodes[i].inputs[k] == value) return NULL;
+    return n;
+}
+
+// One element of an axis: of one that is a 1, or the last step of a recurrent layer, which then gives that alone.
+static ls_status pick(onnx_reader *r, onnx_node *n) {
+    onnx_value *x, to;
+    double index;
+    int axis;
+    LS_TRY(onnx_data(r, 0, &x));
+    LS_TRY(onnx_scalar(r, 1, &index));
+    LS_TRY(onnx_axis(r, onnx_int(n, "axis", 0), x->ndim, &axis));
+    ls_node *states = x->ndim == 3 && x->axis[axis] == 1 && x->uses == 1 ? last_states(r, x->value) : NULL;
+    int last = index == -1 || index == (double)(x->dim[axis] - 1);
+    if (onnx_in(r, 1)->tensor->ndim || !last || (x->axis[axis] != -1 && !states))
+        return onnx_wrong(r->model, n, LS_STATUS_UNSUPPORTED,
+                          "of values of the network it picks the last step of a recurrent layer that reads forwards, "
+                          "which nothing else reads");
+    to = *x;
+    to.ndim = 0;
+    for (int i = 0; i < x->ndim; i++)
+        if (i != axis) to.axis[to.ndim++] = states && x->axis[i] == 2 ? 1 : x->axis[i];
+    if (states) {
+        ((ls_recurrent_attrs *)(void *)states->attrs.bytes)->return_sequences = 0;
+        states->output[0].shape = LS_SHAPE(states->output[0].shape.dim[1]);
+    }
+    return onnx_give(r, 0, x->value, &to);
+}
+
 static ls_status embedding(onnx_reader *r, onnx_node *n) {
     onnx_tensor *table;
     onnx_value *x;
     char name[ONNX_NAME];
-    if (!onnx_in(r, 0) || !onnx_in(r, 0)->tensor || onnx_int(n, "axis", 0) != 0)
+    if (onnx_in(r, 0) && !onnx_in(r, 0)->tensor) return pick(r, n);
+    if (!onnx_in(r, 0) || onnx_int(n, "axis", 0) != 0)
         return onnx_wrong(r->model, n, LS_STATUS_UNSUPPORTED, "rows are picked from constants, along axis 0");
     LS_TRY(onnx_constant(r, 0, &table));
     LS_TRY(onnx_data(r, 1, &x));
@@ -35,24 +74,24 @@ typedef struct cell {
 
 static const cell lstm_cell = {4, {0, 2, 3, 1}, 0, ls_lstm}, gru_cell = {3, {0, 1, 2}, 1, ls_gru};
 
-// The matrix (1, gates * units, columns) as (columns, gates * units) in our order of gates.
+// Direction `d` of the matrix (directions, gates * units, columns) as (columns, gates * units) in our order of gates.
 static ls_status begin_matrix(onnx_reader *r, ls_value y, int k, const cell *c, int64_t units, int64_t columns,
-                              const onnx_tensor *t) {
+                              const onnx_tensor *t, int d, int directions) {
     float *values;
     int64_t rows = c->gates * units;
-    if (!t->floats || t->ndim != 3 || t->dim[0] != 1 || t->dim[1] != rows || t->dim[2] != columns)
+    if (!t->floats || t->ndim != 3 || t->dim[0] != directions || t->dim[1] != rows || t->dim[2] != columns)
         return onnx_wrong(r->model, r->node, LS_STATUS_BAD_DATA,
-                          "its weights are not of one direction, %d gates of %lld units and %lld columns", c->gates,
-                          (long long)units, (long long)columns);
+                          "its weights are not of %d directions, %d gates of %lld units and %lld columns", directions,
+                          c->gates, (long long)units, (long long)columns);
     LS_TRY(ls_calloc(rows * columns, sizeof *values, &values));
     for (int64_t i = 0; i < columns; i++)
         for (int64_t j = 0; j < rows; j++)
-            values[i * rows + j] = t->floats[(c->order[j / units] * units + j % units) * columns + i];
+            values[i * rows + j] = t->floats[(d * rows + c->order[j / units] * units + j % units) * columns + i];
     onnx_begin_with(r, y, k, values);
     return LS_OK;
 }
 
-static ls_status begin_biases(onnx_reader *r, ls_value y, const cell *c, int64_t units) {
+static ls_status begin_biases(onnx_reader *r, ls_value y, const cell *c, int64_t units, int d, int directions) {
     onnx_tensor *t;
     int64_t count = c->gates * units;
     float *values;
@@ -60,15 +99,16 @@ static ls_status begin_biases(onnx_reader *r, ls_value y, const cell *c, int64_t
     onnx_begin_with(r, y, 2, values);
     if (!onnx_in(r, 3)) return LS_OK;
     LS_TRY(onnx_constant(r, 3, &t));
-    if (!t->floats || t->count != 2 * count)
+    if (!t->floats || t->count != 2 * count * directions)
         return onnx_wrong(r->model, r->node, LS_STATUS_BAD_DATA, "its biases are %lld, and not %lld",
-                          (long long)t->count, 2 * (long long)count);
+                          (long long)t->count, 2 * (long long)count * directions);
+    const float *from_file = t->floats + 2 * count * d;
     for (int64_t j = 0; j < 2 * count; j++) {
         int64_t g = j % count, from = c->order[g / units] * units + g % units;
         if (c->biases)
-            values[j] = t->floats[j / count * count + from];
+            values[j] = from_file[j / count * count + from];
         else if (j < count)
-            values[j] = t->floats[from] + t->floats[count + from];
+            values[j] = from_file[from] + from_file[count + from];
     }
     return LS_OK;
 }
@@ -87,8 +127,6 @@ static ls_status check_recurrent(onnx_reader *r, const cell *c) {
     if (onnx_in(r, 7)) wrong = "it has peepholes";
     if (onnx_find(n, "activations") || onnx_find(n, "clip") || onnx_int(n, "input_forget", 0))
         wrong = "it has activations, a clip or an input_forget of its own";
-    if (onnx_is(n, "direction", "bidirectional", "forward"))
-        wrong = "it reads in both directions: two layers of one each are read";
     if (c->biases && !onnx_int(n, "linear_before_reset", 0))
         wrong = "its reset gate acts before the recurrent product: linear_before_reset=1 is read";
     if (onnx_out(r, 0) && onnx_out(r, 0)->uses && onnx_out(r, 1) && onnx_out(r, 1)->uses)
@@ -127,20 +165,25 @@ static ls_status recurrent(onnx_reader *r, onnx_node *n, const cell *c) {
         units > 1 << 24)
         return onnx_wrong(r->model, n, LS_STATUS_UNSUPPORTED, "its input is no sequence (steps, batch, channels)");
     int all = onnx_out(r, 0) && onnx_out(r, 0)->uses;
-    ls_value y = c->add(r->graph, x->value, mask,
-                        &(ls_recurrent_attrs){.name = onnx_name(r, kernel, name),
-                                              .units = (int)units,
-                                              .return_sequences = all,
-                                              .backwards = onnx_is(n, "direction", "reverse", "forward")});
-    if (y != LS_NO_VALUE) {
-        LS_TRY(begin_matrix(r, y, 0, c, units, x->dim[2], kernel));
-        LS_TRY(begin_matrix(r, y, 1, c, units, units, second));
-        LS_TRY(begin_biases(r, y, c, units));
+    int directions = onnx_is(n, "direction", "bidirectional", "forward") ? 2 : 1;
+    ls_value way[2];
+    for (int d = 0; d < directions; d++) {
+        int backwards = d || onnx_is(n, "direction", "reverse", "forward");
+        const char *own = onnx_name(r, kernel, name);
+        way[d] = c->add(
+            r->graph, x->value, mask,
+            &(ls_recurrent_attrs){.name = own, .units = (int)units, .return_sequences = all, .backwards = backwards});
+        if (way[d] == LS_NO_VALUE) break;
+        LS_TRY(begin_matrix(r, way[d], 0, c, units, x->dim[2], kernel, d, directions));
+        LS_TRY(begin_matrix(r, way[d], 1, c, units, units, second, d, directions));
+        LS_TRY(begin_biases(r, way[d], c, units, d, directions));
     }
+    ls_value y = directions == 1 || way[0] == LS_NO_VALUE ? way[0] : ls_concat(r->graph, way, 2, NULL);
     // (steps, directions, batch, units), or (directions, batch, units).
-    onnx_value states = {.ndim = 4, .axis = {1, -1, 0, 2}}, last = {.ndim = 3, .axis = {-1, 0, 1}};
-    if (batch_first) states = (onnx_value){.ndim = 4, .axis = {0, 1, -1, 2}};
-    if (batch_first) last = (onnx_value){.ndim = 3, .axis = {0, -1, 1}};
+    int apart = directions == 2 ? ONNX_HALVES : -1;
+    onnx_value states = {.ndim = 4, .axis = {1, apart, 0, 2}}, last = {.ndim = 3, .axis = {apart, 0, 1}};
+    if (batch_first) states = (onnx_value){.ndim = 4, .axis = {0, 1, apart, 2}};
+    if (batch_first) last = (onnx_value){.ndim = 3, .axis = {0, apart, 1}};
     return onnx_give(r, all ? 0 : 1, y, all ? &states : &last);
 }
 

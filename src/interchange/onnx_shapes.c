@@ -67,12 +67,27 @@ static ls_status flatten(onnx_reader *r, onnx_node *n) {
     return reshape_to(r, x, 2, (int64_t[]){ONNX_BATCH, elements(r, x)});
 }
 
+// Both directions of a recurrent layer behind each other, as the graph's value has them.
+static ls_status join_halves(onnx_reader *r, const onnx_value *x, int ndim, const int64_t *dim) {
+    onnx_value to = *x;
+    int fits = ndim == x->ndim - 1 && ndim >= 2 && x->axis[ndim - 1] == ONNX_HALVES;
+    for (int i = 0; i + 1 < ndim && fits; i++)
+        fits = dim[i] == 0 || dim[i] == -1 || dim[i] == x->dim[i] || x->axis[i] == 0;
+    fits = fits && (dim[ndim - 1] == -1 || dim[ndim - 1] == 2 * x->dim[ndim]);
+    if (!fits) return no_reshape(r);
+    to.ndim = ndim;
+    to.axis[ndim - 1] = x->axis[ndim];
+    return onnx_give(r, 0, x->value, &to);
+}
+
 static ls_status reshape(onnx_reader *r, onnx_node *n) {
     onnx_value *x;
     int64_t dim[ONNX_DIMS], known = 1, all;
     int ndim, open = 0, where = 0;
     LS_TRY(onnx_data(r, 0, &x));
     LS_TRY(onnx_list(r, "shape", 1, ONNX_DIMS, dim, &ndim));
+    for (int i = 0; i < x->ndim; i++)
+        if (x->axis[i] == ONNX_HALVES) return join_halves(r, x, ndim, dim);
     all = elements(r, x);
     for (int i = 0; i < ndim; i++) {
         if (dim[i] == 0 && i < x->ndim && !onnx_int(n, "allowzero", 0)) dim[i] = x->dim[i];
