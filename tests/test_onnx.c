@@ -266,6 +266,43 @@ static void a_model_of_others_computes_what_onnx_says(void **state) {
     }
 }
 
+// A generator's vectors become images (C, H, W), which a 1 x 1 convolution reads.
+static void vectors_become_images(void **state) {
+    static float w[12][3], b[12], k[2][2];  // (C, H, W) = (2, 3, 2) units of 3 values
+    static const int64_t shape[] = {-1, 2, 3, 2};
+    ls_pb_out m = {0};
+    ls_graph *g;
+    float out[24];
+    fill(&w[0][0], 36, 1), fill(b, 12, 2), fill(&k[0][0], 4, 3);
+    onnx_test_node(&m, "Gemm", "x,w,b", "d", "transB=1");
+    onnx_test_node(&m, "Relu", "d", "r", "");
+    onnx_test_node(&m, "Reshape", "r,shape", "i", "");
+    onnx_test_node(&m, "Conv", "i,k", "y", "");
+    onnx_test_tensor(&m, "w", 1, "12,3", w, sizeof w);
+    onnx_test_tensor(&m, "b", 1, "12", b, sizeof b);
+    onnx_test_tensor(&m, "k", 1, "2,2,1,1", k, sizeof k);
+    onnx_test_tensor(&m, "shape", 7, "4", shape, sizeof shape);
+    onnx_test_port(&m, 11, "x", 1, "-1,3");
+    onnx_test_port(&m, 12, "y", 1, "-1,2,3,2");
+    onnx_test_model(&m, 17);
+    OK(ls__onnx_read_bytes("generator.onnx", m.bytes, m.size, &g));
+    free(m.bytes);
+    predict(g, NULL, out);
+    float *x = make_input(ls_graph_input_at(g, 0));
+    for (int i = 0; i < 24; i++) {  // (sample, pixel, channel)
+        int channel = i % 2, pixel = i / 2 % 6;
+        double sum = 0;
+        for (int c = 0; c < 2; c++) {
+            double unit = (double)b[c * 6 + pixel];
+            for (int v = 0; v < 3; v++) unit += (double)(w[c * 6 + pixel][v] * x[i / 12 * 3 + v]);
+            if (unit > 0) sum += (double)k[channel][c] * unit;
+        }
+        assert_true(fabs(sum - (double)out[i]) < 1e-6);
+    }
+    free(x);
+    ls_graph_destroy(&g);
+}
+
 // A GRU in both directions, whose states are joined, and the last step of another one.
 static void recurrent_layers_of_others(void **state) {
     enum { T = 5, C = 3, U = 2, G = 3 * U };
@@ -542,15 +579,11 @@ static void tensors_elsewhere_lie_in_the_folder(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_network_comes_back),
-        cmocka_unit_test(networks_that_come_back_compute_the_same_bits),
-        cmocka_unit_test(layers_of_ones_own_come_back),
-        cmocka_unit_test(a_model_of_others_computes_what_onnx_says),
-        cmocka_unit_test(recurrent_layers_of_others),
-        cmocka_unit_test(files_are_networks),
-        cmocka_unit_test(what_is_wrong_is_told),
-        cmocka_unit_test(what_is_cut_off_is_damaged),
-        cmocka_unit_test(tensors_elsewhere_lie_in_the_folder),
+        cmocka_unit_test(every_network_comes_back),     cmocka_unit_test(networks_that_come_back_compute_the_same_bits),
+        cmocka_unit_test(layers_of_ones_own_come_back), cmocka_unit_test(a_model_of_others_computes_what_onnx_says),
+        cmocka_unit_test(vectors_become_images),        cmocka_unit_test(recurrent_layers_of_others),
+        cmocka_unit_test(files_are_networks),           cmocka_unit_test(what_is_wrong_is_told),
+        cmocka_unit_test(what_is_cut_off_is_damaged),   cmocka_unit_test(tensors_elsewhere_lie_in_the_folder),
     };
     if (!mkdtemp(folder)) return 1;
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

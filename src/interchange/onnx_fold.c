@@ -313,16 +313,35 @@ static ls_status fold_filled(onnx_reader *r, onnx_node *n) {
     return LS_OK;
 }
 
+// A single number in another shape; a batch of it counts as one, as above.
+static ls_status fold_expand(onnx_reader *r, onnx_node *n) {
+    int64_t dim[ONNX_DIMS];
+    onnx_tensor *t, *out;
+    int ndim;
+    LS_TRY(small(r, 0, &t));
+    LS_TRY(onnx_list(r, "shape", 1, ONNX_DIMS, dim, &ndim));
+    for (int i = 0; i < ndim; i++)
+        if (dim[i] == ONNX_BATCH) dim[i] = 1;
+    LS_TRY(onnx_make(r, 0, kind(t), ndim, dim, &out));
+    if (t->count != 1 || out->count > ONNX_SMALL)
+        return onnx_wrong(r->model, n, LS_STATUS_UNSUPPORTED, "of constants only single numbers are expanded");
+    for (int64_t i = 0; i < out->count; i++) copy_element(out, i, t, 0);
+    return LS_OK;
+}
+
 onnx_builder onnx_find_fold(const onnx_node *n) {
     static const struct {
         const char *op;
         onnx_builder fold;
-    } rows[] = {{"Constant", fold_constant},     {"Identity", fold_same},   {"Cast", fold_cast},
-                {"Shape", fold_shape},           {"Gather", fold_gather},   {"Unsqueeze", fold_unsqueeze},
-                {"Squeeze", fold_squeeze},       {"Reshape", fold_reshape}, {"Transpose", fold_transpose},
-                {"Concat", fold_concat},         {"Slice", fold_slice},     {"Add", fold_arithmetic},
-                {"Sub", fold_arithmetic},        {"Mul", fold_arithmetic},  {"Div", fold_arithmetic},
-                {"ConstantOfShape", fold_filled}};
+    } rows[] = {{"Constant", fold_constant},   {"Identity", fold_same},
+                {"Cast", fold_cast},           {"Shape", fold_shape},
+                {"Gather", fold_gather},       {"Unsqueeze", fold_unsqueeze},
+                {"Squeeze", fold_squeeze},     {"Reshape", fold_reshape},
+                {"Transpose", fold_transpose}, {"Concat", fold_concat},
+                {"Slice", fold_slice},         {"Add", fold_arithmetic},
+                {"Sub", fold_arithmetic},      {"Mul", fold_arithmetic},
+                {"Div", fold_arithmetic},      {"ConstantOfShape", fold_filled},
+                {"Expand", fold_expand}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0] && !n->domain[0]; i++)
         if (strcmp(n->op, rows[i].op) == 0) return rows[i].fold;
     return NULL;

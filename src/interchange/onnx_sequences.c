@@ -29,7 +29,7 @@ static ls_status pick(onnx_reader *r, onnx_node *n) {
     LS_TRY(onnx_scalar(r, 1, &index));
     LS_TRY(onnx_axis(r, onnx_int(n, "axis", 0), x->ndim, &axis));
     ls_node *states = x->ndim == 3 && x->axis[axis] == 1 && x->uses == 1 ? last_states(r, x->value) : NULL;
-    int last = index == -1 || index == (double)(x->dim[axis] - 1);
+    int last = index == -1 || index + 1 == (double)x->dim[axis];
     if (onnx_in(r, 1)->tensor->ndim || !last || (x->axis[axis] != -1 && !states))
         return onnx_wrong(r->model, n, LS_STATUS_UNSUPPORTED,
                           "of values of the network it picks the last step of a recurrent layer that reads forwards, "

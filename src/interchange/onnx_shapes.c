@@ -32,6 +32,43 @@ static ls_value to_sample(onnx_reader *r, ls_value value, ls_shape sample) {
     return ls_reshape(r->graph, value, &a);
 }
 
+// Puts the units of a dense layer's parameter (rows, units) into the graph's order of an image that ONNX has as (C, H, W).
+static ls_status turn_units(onnx_reader *r, const ls_param *p, const onnx_value *image) {
+    int64_t units = p->shape.dim[p->shape.ndim - 1];
+    float *row;
+    if (!p->initial) return LS_OK;
+    LS_TRY(onnx_alloc(r->model, units, sizeof *row, &row));
+    for (float *at = p->initial, *end = at + ls_shape_count(p->shape); at < end; at += units) {
+        for (int64_t i = 0; i < units; i++) row[i] = at[onnx_row(image, i)];
+        memcpy(at, row, (size_t)units * sizeof *row);
+    }
+    return LS_OK;
+}
+
+// A generator's images: vectors of a dense layer, with an activation perhaps, become images (C, H, W). The layer's units take the graph's
+// order. *done 0: x is no such value.
+static ls_status dense_image(onnx_reader *r, const onnx_value *x, const ls_shape *sample, int *done) {
+    static const char *const element_wise[] = {"Relu", "Tanh", "Sigmoid", "Clip", "Dropout", "Identity"};
+    onnx_value image = {.flat = *sample};
+    const onnx_value *v = x;
+    const ls_node *n;
+    *done = 0;
+    for (;;) {
+        n = ls__value_node(r->graph, v->value);
+        if (v->uses != 1 || v->output || v->maker < 0) return LS_OK;
+        if (strcmp(ls_op_name(n->op), "dense") == 0) break;
+        const onnx_node *from = &r->model->nodes[v->maker];
+        int passes = 0;
+        for (size_t i = 0; i < sizeof element_wise / sizeof element_wise[0]; i++)
+            passes |= strcmp(from->op, element_wise[i]) == 0 && !from->domain[0];
+        if (!passes) return LS_OK;
+        v = &r->model->values[from->inputs[0]];
+    }
+    for (int k = 0; k < n->param_count; k++) LS_TRY(turn_units(r, &r->graph->store->params[n->params[k]], &image));
+    *done = 1;
+    return onnx_give_images(r, 0, to_sample(r, x->value, *sample));
+}
+
 // Output 0 is x with other dimensions, of which the first is the batch's.
 static ls_status reshape_to(onnx_reader *r, const onnx_value *x, int ndim, const int64_t *dim) {
     int same = ndim == x->ndim, wide = 0;
@@ -44,8 +81,12 @@ static ls_status reshape_to(onnx_reader *r, const onnx_value *x, int ndim, const
     if (x->axis[0] != 0 || ndim < 2 || ndim > LS_MAX_DIMS) return no_reshape(r);
     ls_shape sample = {.ndim = ndim - 1};
     if (in_order(x)) {
-        int images = ndim >= 4 && wide <= 1;  // a single pixel, or a single channel
-        for (int i = 1; i < ndim; i++) sample.dim[!images ? i - 1 : i == 1 ? ndim - 2 : i - 2] = dim[i];
+        int images = ndim >= 4 && wide <= 1, done = 0;  // a single pixel, or a single channel
+        for (int i = 1; i < ndim; i++) sample.dim[i == 1 ? ndim - 2 : i - 2] = dim[i];
+        if (ndim >= 4 && !images && x->ndim == 2 && !onnx_only_reader(r, 0, "Transpose"))
+            LS_TRY(dense_image(r, x, &sample, &done));
+        if (done) return LS_OK;
+        for (int i = 1; i < ndim && !images; i++) sample.dim[i - 1] = dim[i];
         ls_value y = to_sample(r, x->value, sample);
         return images ? onnx_give_images(r, 0, y) : onnx_give_plain(r, 0, y);
     }
@@ -67,16 +108,16 @@ static ls_status flatten(onnx_reader *r, onnx_node *n) {
     return reshape_to(r, x, 2, (int64_t[]){ONNX_BATCH, elements(r, x)});
 }
 
-// Both directions of a recurrent layer behind each other, as the graph's value has them.
-static ls_status join_halves(onnx_reader *r, const onnx_value *x, int ndim, const int64_t *dim) {
+// The states of a recurrent layer (steps, batch, directions, units) without the axis of directions, of which two are behind each other, as the
+// graph's value has them.
+static ls_status join_directions(onnx_reader *r, const onnx_value *x, int ndim, const int64_t *dim) {
     onnx_value to = *x;
-    int fits = ndim == x->ndim - 1 && ndim >= 2 && x->axis[ndim - 1] == ONNX_HALVES;
-    for (int i = 0; i + 1 < ndim && fits; i++)
-        fits = dim[i] == 0 || dim[i] == -1 || dim[i] == x->dim[i] || x->axis[i] == 0;
-    fits = fits && (dim[ndim - 1] == -1 || dim[ndim - 1] == 2 * x->dim[ndim]);
+    int at = ndim - 1, fits = ndim == x->ndim - 1 && ndim >= 2 && x->axis[at] < 0 && x->axis[ndim] > 0;
+    for (int i = 0; i < at && fits; i++) fits = dim[i] == 0 || dim[i] == -1 || dim[i] == x->dim[i] || x->axis[i] == 0;
+    fits = fits && (dim[at] == -1 || dim[at] == x->dim[at] * x->dim[ndim]);
     if (!fits) return no_reshape(r);
     to.ndim = ndim;
-    to.axis[ndim - 1] = x->axis[ndim];
+    to.axis[at] = x->axis[ndim];
     return onnx_give(r, 0, x->value, &to);
 }
 
@@ -87,7 +128,7 @@ static ls_status reshape(onnx_reader *r, onnx_node *n) {
     LS_TRY(onnx_data(r, 0, &x));
     LS_TRY(onnx_list(r, "shape", 1, ONNX_DIMS, dim, &ndim));
     for (int i = 0; i < x->ndim; i++)
-        if (x->axis[i] == ONNX_HALVES) return join_halves(r, x, ndim, dim);
+        if (x->axis[i] == ONNX_HALVES || x->axis[0] > 0) return join_directions(r, x, ndim, dim);
     all = elements(r, x);
     for (int i = 0; i < ndim; i++) {
         if (dim[i] == 0 && i < x->ndim && !onnx_int(n, "allowzero", 0)) dim[i] = x->dim[i];
