@@ -84,7 +84,7 @@ int onnx_is_scalar(const onnx_reader *r, int k) {
 }
 
 ls_status onnx_scalar(onnx_reader *r, int k, double *out) {
-    onnx_tensor *t;
+    onnx_tensor *t = NULL;
     LS_TRY(onnx_constant(r, k, &t));
     if (t->count != 1)
         return onnx_wrong(r->model, r->node, LS_STATUS_UNSUPPORTED,
