@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "data/crc32c.h"
+#include "base/crc32c.h"
 #include "data/writers.h"
 #include "image_files.h"
 

@@ -41,7 +41,8 @@ if(LS_FUZZ)
   foreach(file frame hello inbox greet list)
     list(APPEND fuzzed_frames ${PROJECT_SOURCE_DIR}/src/comm/tcp_${file}.c)
   endforeach()
-  file(GLOB fuzzed_networks CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/models/*.c ${PROJECT_SOURCE_DIR}/src/graph/*.c
+  file(GLOB fuzzed_networks CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/models/*.c
+    ${PROJECT_SOURCE_DIR}/src/interchange/*.c ${PROJECT_SOURCE_DIR}/src/graph/*.c
     ${PROJECT_SOURCE_DIR}/src/graph/ops/*.c)
   # Compiled once for all of them.
   add_library(ls_fuzzed OBJECT ${fuzzed})
@@ -49,7 +50,7 @@ if(LS_FUZZ)
   target_compile_definitions(ls_fuzzed PUBLIC LS_FUZZ_LIBFUZZER LS_SANITIZED)
   target_compile_options(ls_fuzzed PUBLIC -O1 -g -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined)
   target_link_libraries(ls_fuzzed PRIVATE ZLIB::ZLIB PkgConfig::JANSSON PkgConfig::PNG PkgConfig::JPEG PkgConfig::LMDB HDF5::HDF5 Threads::Threads)
-  foreach(what idx pickle weights json options image containers lists npz hdf5 index tcp network)
+  foreach(what idx pickle weights json options image containers lists npz hdf5 index tcp network onnx)
     add_executable(fuzz_${what}_libfuzzer fuzz/fuzz_${what}.c)
     if(what STREQUAL json)
       target_sources(fuzz_json_libfuzzer PRIVATE ${fuzzed_reports} ${PROJECT_SOURCE_DIR}/src/train/version.c)
@@ -59,9 +60,9 @@ if(LS_FUZZ)
       target_sources(fuzz_tcp_libfuzzer PRIVATE ${fuzzed_frames})
       target_link_libraries(fuzz_tcp_libfuzzer PRIVATE PkgConfig::CRYPTO)
     endif()
-    if(what STREQUAL network)
-      target_sources(fuzz_network_libfuzzer PRIVATE ${fuzzed_networks})
-      target_link_libraries(fuzz_network_libfuzzer PRIVATE lockstep)  # devices, which are asked what they have
+    if(what MATCHES "^(network|onnx)$")
+      target_sources(fuzz_${what}_libfuzzer PRIVATE ${fuzzed_networks})
+      target_link_libraries(fuzz_${what}_libfuzzer PRIVATE lockstep)  # devices, which are asked what they have
     endif()
     target_link_options(fuzz_${what}_libfuzzer PRIVATE -fsanitize=fuzzer,address,undefined)
     target_link_libraries(fuzz_${what}_libfuzzer PRIVATE ls_fuzzed ZLIB::ZLIB PkgConfig::JANSSON PkgConfig::PNG PkgConfig::JPEG PkgConfig::LMDB HDF5::HDF5 Threads::Threads m)

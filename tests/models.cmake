@@ -11,3 +11,7 @@ foreach(test test_network_text test_variational)
   target_compile_definitions(${test} PRIVATE LS_NETWORKS="${PROJECT_SOURCE_DIR}/examples/networks")
 endforeach()
 ls_test(fuzz/fuzz_network LABELS models)
+ls_test(test_onnx LABELS models)
+ls_test(fuzz/fuzz_onnx LABELS models)
+add_executable(onnx_scores EXCLUDE_FROM_ALL interop/onnx_scores.c)  # for interop/onnx_runtime.py
+target_link_libraries(onnx_scores PRIVATE lockstep)

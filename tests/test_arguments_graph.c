@@ -111,6 +111,10 @@ static void graphs(void **state) {
     NEEDS("path", ls_network_read(NULL, NULL, &config, &g));
     NEEDS("config", ls_network_read("my.net", NULL, NULL, &g));
     NEEDS("out", ls_network_read("my.net", NULL, &config, NULL));
+    NEEDS("path", ls_onnx_read(NULL, &config, &g));
+    NEEDS("config", ls_onnx_read("my.onnx", NULL, &g));
+    NEEDS("out", ls_onnx_read("my.onnx", &config, NULL));
+    NEEDS("graph", ls_onnx_write(NULL, "my.onnx", NULL, NULL));
     NEEDS("graph", ls_network_text(NULL, &text));
     NEEDS("name", ls_model_text(NULL, &config, &text));
     NEEDS("config", ls_model_text("mnist-cnn", NULL, &text));
@@ -120,6 +124,8 @@ static void graphs(void **state) {
     assert_non_null(ls_model_options());
 
     g = network();
+    NEEDS("path", ls_onnx_write(g, NULL, NULL, NULL));
+    NEEDS("weights", ls_onnx_write(g, "my.onnx", NULL, NULL));
     NEEDS("pattern", ls_graph_freeze(g, NULL, 1, NULL));
     NEEDS("graph", ls_graph_scale_rate(NULL, "*", 2, NULL));
     NEEDS("pattern", ls_graph_scale_rate(g, NULL, 2, NULL));

@@ -27,6 +27,7 @@
 #include "base/limits.h"
 #include "base/memory.h"
 #include "base/patience.h"
+#include "base/protobuf.h"
 #include "base/text.h"
 #include "base/trace.h"
 #include "base/watch.h"
@@ -474,12 +475,63 @@ static void one_that_is_stopped_is_seen(void **state) {
     }
 }
 
+static ls_status message_damaged(void *self, int64_t at, const char *why) {
+    return LS_FAIL(LS_STATUS_BAD_DATA, "byte %lld: %s", (long long)at, why);
+}
+
+// By protobuf.dev, "Encoding": 150 is 96 01, "testing" is 7 bytes behind their length.
+static void messages_of_protocol_buffers(void **state) {
+    static const unsigned char expected[] = {
+        0x1a, 3,    0x08, 0x96, 0x01,                                      // 3: {1: 150}
+        0x12, 7,    't',  'e',  's',  't',  'i',  'n',  'g',               // 2: "testing"
+        0x25, 0,    0,    0xc0, 0x3f,                                      // 4: 1.5, a float
+        0x29, 0,    0,    0,    0,    0,    0,    0,    0xc0,              // 5: -2, a double
+        0x30, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01,  // 6: -1
+    };
+    ls_pb_out out = {0};
+    ls_pb_put(&out, 1, 150);
+    ls_pb_wrap(&out, 3, 0);
+    ls_pb_put_text(&out, 2, "testing");
+    ls_pb_put_float(&out, 4, 1.5f);
+    ls_pb_put_double(&out, 5, -2);
+    ls_pb_put(&out, 6, -1);
+    assert_int_equal(out.status, LS_OK);
+    assert_int_equal(out.size, sizeof expected);
+    assert_memory_equal(out.bytes, expected, sizeof expected);
+    free(out.bytes);
+
+    const ls_pb_from from = {.bytes = expected, .damaged = message_damaged};
+    ls_pb m = {&from, 0, sizeof expected}, inside;
+    ls_pb_field f, g;
+    int found, seen = 0;
+    assert_int_equal(ls_pb_find(m, 2, &inside, &found), LS_OK);
+    assert_true(found && inside.at == 7 && inside.end == 14);
+    assert_int_equal(ls_pb_find(m, 6, &inside, &found), LS_OK);
+    assert_false(found);
+    for (; ls_pb_next(&m, &f) == LS_OK && f.number; seen++) {
+        if (f.number == 3) assert_true(ls_pb_next(&f.bytes, &g) == LS_OK && g.number == 1 && g.value == 150);
+        if (f.number == 4) assert_true(ls_pb_float(f.value) == 1.5f);
+        if (f.number == 5) assert_true(ls_pb_double(f.value) == -2);
+        if (f.number == 6) assert_true((int64_t)f.value == -1);
+    }
+    assert_int_equal(seen, 5);
+    // Whatever it is cut off in is damage, and between its fields it is a message.
+    for (int64_t cut = 0, whole = 0; cut < (int64_t)sizeof expected; cut++) {
+        ls_status status;
+        m = (ls_pb){&from, 0, cut};
+        while ((status = ls_pb_next(&m, &f)) == LS_OK && f.number) continue;
+        whole = cut == 0 || cut == 5 || cut == 14 || cut == 19 || cut == 28;
+        assert_int_equal(status, whole ? LS_OK : LS_STATUS_BAD_DATA);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(failures_carry_a_sentence_and_a_trace),
         cmocka_unit_test(utf8_is_told),
         cmocka_unit_test(failures_survive_long_and_nested_text),
         cmocka_unit_test(failures_belong_to_their_thread),
+        cmocka_unit_test(messages_of_protocol_buffers),
         cmocka_unit_test(status_names),
         cmocka_unit_test(bf16_rounds_to_nearest_even),
         cmocka_unit_test(memory_is_aligned_and_zero),

@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
+#include "base/crc32c.h"
 #include "base/memory.h"
-#include "data/crc32c.h"
 #include "data/records.h"
 #include "data_team.h"
 

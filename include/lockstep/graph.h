@@ -317,11 +317,11 @@ typedef struct ls_model_info {
 // The index-th of them; past the last one the name is NULL. Not collective.
 ls_model_info ls_model_at(int index);
 
-// A built-in network by name; `lockstep models` lists them. A name that ends in ".net" is a file's, as ls_network_read has it. The caller
-// destroys it. Errors: NOT_FOUND (with the names there are), INVALID_ARGUMENT (an option the network does not have, images it is too deep
+// A built-in network by name; `lockstep models` lists them. A name that ends in ".net" or ".onnx" is a file's, as ls_network_read or
+// ls_onnx_read has it. The caller destroys it. Errors: NOT_FOUND (with the names there are), INVALID_ARGUMENT (an option the network does not have, images it is too deep
 // for, ...), those of ls_network_read.
 ls_status ls_model_build(const char *name, const ls_model_config *config, ls_graph **out);
-int ls_model_is_file(const char *name);  // "my.net"
+int ls_model_is_file(const char *name);  // "my.net", "my.onnx"
 // The same with everything but the input's shape and the number of classes as it is by default; {0} and 0 mean the model's own.
 ls_status ls_model_create(const char *name, ls_shape input, int classes, ls_graph **out);
 
@@ -365,6 +365,19 @@ ls_status ls_network_text(const ls_graph *graph, char **text);
 // A built-in network, or a file's, as such a text, which says where its number of classes stands and where its classifier begins. `config`
 // as for ls_model_build. The caller frees *text.
 ls_status ls_model_text(const char *name, const ls_model_config *config, char **text);
+
+// --- ONNX --------------------------------------------------------------------------------------------------------------
+
+// A network from a model of ONNX, opset 13 or newer; docs/onnx.md has what is read. Its weights are those that training and
+// predictions start with. `config`: as for a built-in network. Where it asks for other classes than the last dense layer has, that layer is made
+// anew; without the top the network ends in what that layer reads. The caller destroys the graph. Errors: NOT_FOUND, IO, BAD_DATA (what
+// is wrong in the file, and where), UNSUPPORTED (operations that are not read, all of them), INVALID_ARGUMENT, OUT_OF_MEMORY.
+ls_status ls_onnx_read(const char *path, const ls_model_config *config, ls_graph **out);
+// Gives a parameter's values, `count` of them in Keras's order.
+typedef ls_status (*ls_onnx_weights)(void *user, const char *parameter, float *values, int64_t count);
+// A finished graph as a model of ONNX, opset 21, in fp32, without losses and metrics; images become (N, C, H, W).
+// Errors: INVALID_ARGUMENT (not finished), UNSUPPORTED (larger than 2 GB; a layer that cannot be written), IO, OUT_OF_MEMORY, what `weights` fails with.
+ls_status ls_onnx_write(const ls_graph *graph, const char *path, ls_onnx_weights weights, void *user);
 
 #pragma GCC visibility pop
 #ifdef __cplusplus

@@ -211,6 +211,7 @@ static ls_status build(evaluation *e, const ls_train_config *config) {
     e->samples = ls_dataset_test_count(e->dataset);
     if (config->limit_test > 0 && config->limit_test < e->samples) e->samples = config->limit_test;
     ls_train_fit_model(config, e->dataset, &t->network);
+    if (t->whole) t->network.classes = 0;  // its own: a classifier made anew has learned nothing
     LS_TRY(ls_model_build(t->model, &t->network, &e->network));
     LS_TRY(find_kind(e));
     LS_TRY(cli_trained_check_classes(t, e->dataset));
@@ -218,7 +219,7 @@ static ls_status build(evaluation *e, const ls_train_config *config) {
     e->tokens = input.dtype == LS_DTYPE_I32 ? ls_shape_count(input.shape) : 0;
     if (e->kind->build) LS_TRY(e->kind->build(e));
     LS_TRY(ls_trainer_create(e->cli->context, e->graph ? e->graph : e->network, e->dataset, config, &e->trainer));
-    return ls_trainer_load_weights(e->trainer, t->saved.weights);
+    return t->whole ? LS_OK : ls_trainer_load_weights(e->trainer, t->saved.weights);
 }
 
 double cli_evaluation_measure(const evaluation *e, const char *name) {

@@ -109,56 +109,13 @@ static ls_status read_options(prediction *p, int argc, char **argv) {
 
 // --- the network -----------------------------------------------------------------------------------------------------
 
-// A list of numbers that the checkpoint may tell, `count` of them. Returns whether it does.
-static int told(const prediction *p, const char *key, int count, double *out) {
-    const json_t *list = json_object_get(p->trained.saved.state, key);
-    if ((int)json_array_size(list) != count) return 0;
-    for (int i = 0; i < count; i++) {
-        out[i] = json_number_value(json_array_get(list, (size_t)i));
-        if (!(fabs(out[i]) < 1e6)) return 0;
-    }
-    return 1;
-}
-
-static ls_status open_dataset(prediction *p, cli *c) {
-    if (p->dataset) return LS_OK;
-    if (!p->trained.data)
-        return LS_FAIL(
-            LS_STATUS_INVALID_ARGUMENT,
-            "what the network was trained on is not told: --data names the dataset, or --input-shape the shape");
-    if (!c->context) LS_TRY(ls_context_create_alone(&c->context));
-    const char **columns = cli_saved_columns(&p->trained.saved);
-    ls_status status = ls_dataset_open_columns(c->context, p->trained.data, columns, &p->dataset);
-    free(columns);
-    if (status == LS_OK) return cli_trained_check_classes(&p->trained, p->dataset);
-    return ls__fail_context(
-        status, "the dataset it was trained on, without which --input-shape and --classes are to be told: ");
-}
-
-// Its input and its classes: from the command line, else from the checkpoint, else from the dataset.
-static ls_status find_shape(prediction *p, cli *c) {
-    cli_trained *t = &p->trained;
-    double image[3], classes;
-    const json_t *number = json_object_get(t->saved.state, "classes");
-    classes = json_is_integer(number) ? (double)json_integer_value(number) : 0;
-    if (!t->network.classes && classes >= 1 && classes < 1e9 && !p->set.data) t->network.classes = (int)classes;
-    if (p->set.input_shape) return cli_model_input(t->model, p->set.input_shape, &t->network.input);
-    if (!p->set.data && told(p, "image", 3, image) && t->network.classes) {
-        t->network.input = LS_SHAPE((int64_t)image[0], (int64_t)image[1], (int64_t)image[2]);
-        return LS_OK;
-    }
-    LS_TRY(open_dataset(p, c));
-    ls_train_fit_model(&t->config, p->dataset, &t->network);
-    return LS_OK;
-}
-
 static ls_status find_channels(prediction *p, cli *c) {
     int channels = (int)p->shape.dim[2];
     if (strcmp(p->trained.config.normalize, "dataset") != 0) return LS_OK;
-    if (!p->set.data && told(p, "channel_mean", channels, p->mean) &&
-        told(p, "channel_deviation", channels, p->deviation))
+    if (!p->set.data && cli_trained_told(&p->trained, "channel_mean", channels, p->mean) &&
+        cli_trained_told(&p->trained, "channel_deviation", channels, p->deviation))
         return LS_OK;
-    LS_TRY(open_dataset(p, c));
+    LS_TRY(cli_trained_dataset(&p->trained, c, &p->dataset));
     if (ls_dataset_image_shape(p->dataset).dim[2] == channels)
         return ls_dataset_channels(p->dataset, p->mean, p->deviation);
     return LS_FAIL(LS_STATUS_INVALID_ARGUMENT, "%s has images of %lld channels, and the network takes %d",
@@ -168,7 +125,7 @@ static ls_status find_channels(prediction *p, cli *c) {
 static ls_status build(prediction *p, cli *c) {
     cli_trained *t = &p->trained;
     ls_predict_config config;
-    LS_TRY(find_shape(p, c));
+    LS_TRY(cli_trained_fit(t, c, p->set.input_shape, p->set.data != NULL, &p->dataset));
     LS_TRY(ls_model_build(t->model, &t->network, &p->graph));
     p->shape = ls_graph_input_at(p->graph, 0).shape;
     p->classes = ls_graph_classes(p->graph);
@@ -191,7 +148,7 @@ static ls_status build(prediction *p, cli *c) {
     config.threads = t->config.threads ? t->config.threads : 1;
     config.batch = BATCH;
     LS_TRY(ls_predictor_create(p->graph, &config, &p->predictor));
-    LS_TRY(ls_predictor_load_weights(p->predictor, t->saved.weights));
+    if (!t->whole) LS_TRY(ls_predictor_load_weights(p->predictor, t->saved.weights));
     LS_TRY(ls_calloc(BATCH * ls_shape_count(p->shape), sizeof *p->inputs, &p->inputs));
     return ls_calloc((int64_t)BATCH * p->classes, sizeof *p->scores, &p->scores);
 }

@@ -1,6 +1,8 @@
 #include "cli/trained.h"
 
 #include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -19,7 +21,11 @@ ls_status cli_trained_open(cli_trained *t, const char *path) {
                                      {cli_train_options(), &t->train},
                                      {NULL, NULL}};
     LS_TRY(cli_saved_open(path, &t->saved));
-    if (!t->saved.folder) return LS_OK;
+    if (!t->saved.folder) {
+        t->whole = ls_model_is_file(path);
+        if (t->whole) t->model = t->saved.weights;
+        return LS_OK;
+    }
     if (!json_is_object(cli_saved_recipe(&t->saved)))
         return LS_FAIL(LS_STATUS_BAD_DATA, "%s/state.json has no \"recipe\", by which its network could be built",
                        t->saved.folder);
@@ -141,6 +147,49 @@ ls_status cli_trained_check_classes(const cli_trained *t, const ls_dataset *data
                                 : "the classes are numbered in the order of their names: give this data those of the "
                                   "training set, all of them, or name it as the test set behind that of training");
     }
+    return LS_OK;
+}
+
+// --- its shape -------------------------------------------------------------------------------------------------------
+
+int cli_trained_told(const cli_trained *t, const char *key, int count, double *out) {
+    const json_t *list = json_object_get(t->saved.state, key);
+    if ((int)json_array_size(list) != count) return 0;
+    for (int i = 0; i < count; i++) {
+        out[i] = json_number_value(json_array_get(list, (size_t)i));
+        if (!(fabs(out[i]) < 1e6)) return 0;
+    }
+    return 1;
+}
+
+ls_status cli_trained_dataset(cli_trained *t, cli *c, ls_dataset **dataset) {
+    if (*dataset) return LS_OK;
+    if (!t->data)
+        return LS_FAIL(
+            LS_STATUS_INVALID_ARGUMENT,
+            "what the network was trained on is not told: --data names the dataset, or --input-shape the shape");
+    if (!c->context) LS_TRY(ls_context_create_alone(&c->context));
+    const char **columns = cli_saved_columns(&t->saved);
+    ls_status status = ls_dataset_open_columns(c->context, t->data, columns, dataset);
+    free(columns);
+    if (status == LS_OK) return cli_trained_check_classes(t, *dataset);
+    return ls__fail_context(
+        status, "the dataset it was trained on, without which --input-shape and --classes are to be told: ");
+}
+
+ls_status cli_trained_fit(cli_trained *t, cli *c, const char *input_shape, int other, ls_dataset **dataset) {
+    double image[3], classes;
+    const json_t *number = json_object_get(t->saved.state, "classes");
+    classes = json_is_integer(number) ? (double)json_integer_value(number) : 0;
+    if (!t->network.classes && classes >= 1 && classes < 1e9 && !other) t->network.classes = (int)classes;
+    if (input_shape) return cli_model_input(t->model, input_shape, &t->network.input);
+    if (t->whole) return LS_OK;  // it tells both itself
+    if (!other && cli_trained_told(t, "image", 3, image) && t->network.classes) {
+        t->network.input = LS_SHAPE((int64_t)image[0], (int64_t)image[1], (int64_t)image[2]);
+        return LS_OK;
+    }
+    LS_TRY(cli_trained_dataset(t, c, dataset));
+    ls_train_fit_model(&t->config, *dataset, &t->network);
     return LS_OK;
 }
 

@@ -2,7 +2,7 @@
 #ifndef LS_DATA_DATUM_H
 #define LS_DATA_DATUM_H
 
-#include <stdint.h>
+#include "base/protobuf.h"
 
 typedef struct ls_datum {
     int64_t channels, height, width;  // of pixels that are not encoded
@@ -11,11 +11,7 @@ typedef struct ls_datum {
     int encoded;  // a JPEG or PNG file; else pixels, (channels, height, width)
 } ls_datum;
 
-// `size` bytes at `at` of the message. 0, or -1 where they cannot be read.
-typedef int (*ls_datum_read)(void *self, int64_t at, int64_t size, void *out);
-int ls_datum_from_memory(void *bytes, int64_t at, int64_t size, void *out);
-
-// What a message of `size` bytes has, read in small pieces without the image. NULL, or why it is no Datum with an image, in a few words.
-const char *ls_datum_parse(ls_datum_read read, void *self, int64_t size, ls_datum *out);
+// What a message has, read without the image. Errors: those of reading and of damage, the latter also where it is no Datum with an image.
+ls_status ls_datum_parse(ls_pb message, ls_datum *out);
 
 #endif

@@ -12,10 +12,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/crc32c.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "base/output.h"
-#include "data/crc32c.h"
 #include "data/fingerprint.h"
 #include "data/image.h"
 

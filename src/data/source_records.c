@@ -8,10 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/crc32c.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "data/cache.h"
-#include "data/crc32c.h"
 #include "data/datum.h"
 #include "data/pixels.h"
 #include "data/records.h"
@@ -130,14 +130,25 @@ static int64_t join_parts(unsigned char *bytes, int64_t size) {
     return to;
 }
 
+typedef struct datum_place {
+    const char *path;
+    int64_t at;
+} datum_place;
+
+static ls_status datum_damaged(void *self, int64_t at, const char *why) {
+    const datum_place *place = self;
+    return LS_FAIL(LS_STATUS_BAD_DATA, "%s is damaged: the sample at byte %lld is not what it was: %s", place->path,
+                   (long long)place->at, why);
+}
+
 // Encoded, as Caffe's tools write it on demand, or pixels.
 static ls_status take_datum(const records_source *s, const char *path, const ls_record *r, unsigned char *bytes,
                             ls_picture *out) {
+    datum_place place = {path, r->at};
+    const ls_pb_from from = {.bytes = bytes, .damaged = datum_damaged, .self = &place};
     ls_datum d;
-    const char *wrong = ls_datum_parse(ls_datum_from_memory, bytes, r->bytes, &d);
-    if (wrong || d.data_at != r->skip || d.data_size != r->size)
-        return LS_FAIL(LS_STATUS_BAD_DATA, "%s is damaged: the sample at byte %lld is not what it was: %s", path,
-                       (long long)r->at, wrong ? wrong : "its image lies elsewhere");
+    LS_TRY(ls_datum_parse((ls_pb){&from, 0, r->bytes}, &d));
+    if (d.data_at != r->skip || d.data_size != r->size) return datum_damaged(&place, 0, "its image lies elsewhere");
     if (!d.encoded)
         out->raw = (ls_image_raw){d.height, d.width, (int)d.channels, 1, s->records.kind == LS_RECORDS_DATUM_BGR};
     return LS_OK;

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/protobuf.h"
 #include "data/writers.h"
 
 enum { TOGETHER = 256 };  // samples of a transaction
@@ -22,6 +23,7 @@ typedef struct database {
     MDB_dbi dbi;
     size_t room, used;  // bytes of the map; what is surely enough for all that was put
     int pending;
+    ls_pb_out datum;
 } database;
 
 static ls_status failed(const database *d, int code) {
@@ -91,6 +93,7 @@ static ls_status end(database *d, int keep) {
     if (d->env) mdb_env_close(d->env);
     if (status == LS_OK && keep && rename(d->beside, d->path) != 0) status = failed(d, errno);
     if (status != LS_OK || !keep) remove_beside(d);
+    free(d->datum.bytes);
     free(d);
     return status;
 }
@@ -114,16 +117,6 @@ static ls_status lmdb_close(void *file, int keep) { return end(file, keep); }
 
 // --- a Datum ---------------------------------------------------------------------------------------------------------
 
-static unsigned char *varint(unsigned char *to, uint64_t value) {
-    for (; value > 127; value >>= 7) *to++ = (unsigned char)((value & 127) | 128);
-    *to++ = (unsigned char)value;
-    return to;
-}
-
-static unsigned char *number(unsigned char *to, int field, int64_t value) {
-    return varint(varint(to, (uint64_t)field << 3), (uint64_t)value);
-}
-
 // Pixels as OpenCV gives them to Caffe: plane by plane, blue first.
 static void put_planes(unsigned char *to, const ls_written *s) {
     int64_t pixels = s->height * s->width;
@@ -132,36 +125,36 @@ static void put_planes(unsigned char *to, const ls_written *s) {
 }
 
 // In the order of the fields' numbers, as protocol buffers write them.
-static size_t make_datum(const ls_written *s, unsigned char *to) {
-    unsigned char *at = to;
+static void make_datum(ls_pb_out *m, const ls_written *s) {
+    m->size = 0;
     if (!s->ending) {
-        at = number(at, 1, s->channels);
-        at = number(at, 2, s->height);
-        at = number(at, 3, s->width);
+        ls_pb_put(m, 1, s->channels);
+        ls_pb_put(m, 2, s->height);
+        ls_pb_put(m, 3, s->width);
     }
-    at = varint(varint(at, 4 << 3 | 2), (uint64_t)s->size);
-    if (s->ending)
-        memcpy(at, s->image, (size_t)s->size);
-    else
-        put_planes(at, s);
-    at = number(at + s->size, 5, s->class);
-    if (s->ending) at = number(at, 7, 1);
-    return (size_t)(at - to);
+    int64_t image = m->size;
+    unsigned char *to = ls_pb_reserve(m, s->size);
+    if (to && s->ending)
+        memcpy(to, s->image, (size_t)s->size);
+    else if (to)
+        put_planes(to, s);
+    ls_pb_wrap(m, 4, image);
+    ls_pb_put(m, 5, s->class);
+    if (s->ending) ls_pb_put(m, 7, 1);
 }
 
 static ls_status lmdb_put(void *file, const ls_written *s) {
     database *d = file;
     char key[32];
-    unsigned char *datum;
     LS_TRY(make_room(d, (size_t)s->size));
     LS_TRY(begin(d));
-    LS_TRY(ls_calloc(s->size + 128, 1, &datum));
+    make_datum(&d->datum, s);
+    LS_TRY(d->datum.status);
     MDB_val k = {(size_t)snprintf(key, sizeof key, "%010lld", (long long)s->number), key};
-    MDB_val v = {make_datum(s, datum), datum};
-    int code = mdb_put(d->txn, d->dbi, &k, &v, MDB_APPEND);
-    free(datum);
+    MDB_val v = {(size_t)d->datum.size, d->datum.bytes};
+    LMDB(mdb_put(d->txn, d->dbi, &k, &v, MDB_APPEND));
     d->pending++;
-    return code == 0 ? LS_OK : failed(d, code);
+    return LS_OK;
 }
 
 const ls_writer ls__writer_lmdb = {

@@ -1,9 +1,12 @@
 // What readers in formats/ read, written. Sources are there.
 #include "data/writers.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "data/crc32c.h"
+#include "base/crc32c.h"
+#include "base/protobuf.h"
 #include "data/records.h"
 
 static int put(FILE *file, const void *bytes, int64_t size) {
@@ -61,72 +64,37 @@ static int tar_end(FILE *file) {
 
 // --- TFRecord --------------------------------------------------------------------------------------------------------
 
-// A message, written from its end to its beginning, so that each length is known when it is written.
-typedef struct message {
-    unsigned char bytes[512];
-    int at;        // where it begins
-    int64_t size;  // with what stands for the image
-} message;
-
-static void before(message *m, const void *bytes, int size) {
-    m->at -= size;
-    memcpy(m->bytes + m->at, bytes, (size_t)size);
-    m->size += size;
+// An entry of a map of names to features: a list of bytes (1), or of one number (3), packed.
+static void feature(ls_pb_out *m, const char *name, int list, const void *bytes, int64_t number) {
+    int64_t begin = m->size;
+    ls_pb_put_text(m, 1, name);
+    int64_t value = m->size;
+    if (bytes)
+        ls_pb_raw(m, bytes, number);
+    else
+        ls_pb_varint(m, (uint64_t)number);
+    ls_pb_wrap(m, 1, value);
+    ls_pb_wrap(m, list, value);
+    ls_pb_wrap(m, 2, value);
+    ls_pb_wrap(m, 1, begin);
 }
 
-static void varint_before(message *m, uint64_t value) {
-    unsigned char text[10];
-    int n = 0;
-    do {
-        text[n] = (unsigned char)((value & 127) | (value > 127 ? 128 : 0));
-        value >>= 7;
-        n++;
-    } while (value);
-    before(m, text, n);
-}
-
-// In front of what was written since the message had `since` bytes: field `field`, with its length.
-static void wrap(message *m, int field, int64_t since) {
-    varint_before(m, (uint64_t)(m->size - since));
-    varint_before(m, (uint64_t)field << 3 | 2);
-}
-
-// The entry of a map, of what was written since.
-static void entry(message *m, const char *name, int64_t since) {
-    wrap(m, 2, since);
-    int64_t key = m->size;
-    before(m, name, (int)strlen(name));
-    wrap(m, 1, key);
-    wrap(m, 1, since);
-}
-
-// Features in the order of their names: image/class/label, image/encoded, image/format. What is behind the image is in `tail`, what is in front in `head`.
+// Features in the order of their names.
 static int tfrecord_add(FILE *file, const ls_written *s) {
-    message tail = {.at = sizeof tail.bytes}, head = {.at = sizeof head.bytes};
-    before(&tail, strcmp(s->ending, "png") == 0 ? "PNG" : "JPEG", strcmp(s->ending, "png") == 0 ? 3 : 4);
-    wrap(&tail, 1, 0);
-    wrap(&tail, 1, 0);
-    entry(&tail, "image/format", 0);
-    // The image stands between the two.
-    head.size = s->size + tail.size;
-    wrap(&head, 1, tail.size);
-    wrap(&head, 1, tail.size);
-    entry(&head, "image/encoded", tail.size);
-    int64_t label = head.size;
-    varint_before(&head, (uint64_t)s->class);
-    wrap(&head, 1, label);  // packed
-    wrap(&head, 3, label);
-    entry(&head, "image/class/label", label);
-    wrap(&head, 1, 0);
+    int png = strcmp(s->ending, "png") == 0;
     unsigned char frame[12], sum[4];
-    little(frame, (uint64_t)head.size, 8);
+    ls_pb_out m = {0};
+    feature(&m, "image/class/label", 3, NULL, s->class);
+    feature(&m, "image/encoded", 1, s->image, s->size);
+    feature(&m, "image/format", 1, png ? "PNG" : "JPEG", png ? 3 : 4);
+    ls_pb_wrap(&m, 1, 0);
+    little(frame, (uint64_t)m.size, 8);
     little(frame + 8, ls_crc32c_masked(frame, 8), 4);
-    const unsigned char *front = head.bytes + head.at, *back = tail.bytes + tail.at;
-    int64_t front_size = (int64_t)sizeof head.bytes - head.at, back_size = (int64_t)sizeof tail.bytes - tail.at;
-    uint32_t crc = ls_crc32c_more(ls_crc32c_more(ls_crc32c(front, front_size), s->image, s->size), back, back_size);
-    little(sum, ls_crc32c_mask(crc), 4);
-    if (put(file, frame, 12) != 0 || put(file, front, front_size) != 0 || put(file, s->image, s->size) != 0) return -1;
-    return put(file, back, back_size) != 0 ? -1 : put(file, sum, 4);
+    little(sum, ls_crc32c_masked(m.bytes, m.size), 4);
+    int failed = m.status != LS_OK || put(file, frame, 12) != 0 || put(file, m.bytes, m.size) != 0;
+    if (m.status != LS_OK) errno = ENOMEM;
+    free(m.bytes);
+    return failed ? -1 : put(file, sum, 4);
 }
 
 // --- RecordIO --------------------------------------------------------------------------------------------------------

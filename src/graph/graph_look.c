@@ -29,6 +29,7 @@ static uint64_t hash_node(uint64_t h, const ls_graph *graph, const ls_node *n) {
         h = hash(hash(h, &p->role, sizeof p->role), &p->initializer, sizeof p->initializer);
         h = hash(hash(h, &trains, sizeof trains), &p->momentum, sizeof p->momentum);
         if (p->rate > 0 && p->rate != 1) h = hash(h, &p->rate, sizeof p->rate);
+        if (p->initial) h = hash(h, p->initial, (size_t)ls_shape_count(p->shape) * sizeof *p->initial);
         if (p->decay_scale != 0) h = hash(hash_text(h, "decay"), &p->decay_scale, sizeof p->decay_scale);
     }
     return h;

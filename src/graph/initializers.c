@@ -2,6 +2,7 @@
 // element), made of IEEE-exact operations only (no exp, log or sin, whose last bits vary between C libraries), so that
 // a run starts from the same bits on every machine.
 #include <math.h>
+#include <string.h>
 
 #include "base/philox.h"
 #include "graph/store.h"
@@ -86,6 +87,10 @@ void ls_param_initialize(const ls_store *store, int param, uint64_t seed, float 
     double fan_in = (double)p->fan_in, fan_average = 0.5 * (double)(p->fan_in + p->fan_out), variance = 0;
     int normal = 0;
     float constant = 0;
+    if (p->initial) {
+        memcpy(out, p->initial, (size_t)count * sizeof *out);
+        return;
+    }
     switch (p->initializer) {
     case LS_INITIALIZER_GLOROT_NORMAL: normal = 1;  // fall through
     case LS_INITIALIZER_GLOROT_UNIFORM: variance = 1 / fan_average; break;

@@ -19,7 +19,7 @@ void ls_store_destroy(ls_store **store) {
     ls_store *s = *store;
     *store = NULL;
     if (!s || --s->owners > 0) return;
-    for (int i = 0; i < s->count; i++) free(s->params[i].name);
+    for (int i = 0; i < s->count; i++) free(s->params[i].name), free(s->params[i].initial);
     free(s->params);
     free(s);
 }

@@ -24,6 +24,7 @@ typedef struct ls_param {
     float rate;                  // of learning, times the step's; 0: 1
     float decay_scale;           // of weight decay, times the optimizer's; 0: 1; below 0: none
     int frozen;                  // 1: no graph trains it
+    float *initial;              // values to start with, in place of the initializer's; NULL: none
 } ls_param;
 
 struct ls_store {

@@ -98,7 +98,8 @@ static ls_status model_not_found(const char *name) {
     }
     const char *near = ls_nearest(name, list, count);
     return LS_FAIL(LS_STATUS_NOT_FOUND,
-                   "there is no model named \"%s\"%s%s%s; the models are %s, and files that end in " LS_NETWORK_ENDING,
+                   "there is no model named \"%s\"%s%s%s; the models are %s, and files that end in " LS_NETWORK_ENDING
+                   " or " LS_ONNX_ENDING,
                    name, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "", names);
 }
 
@@ -209,10 +210,17 @@ static ls_status build_built_in(const char *name, const ls_model_config *config,
     return LS_OK;
 }
 
+static int ends_in(const char *name, const char *ending) {
+    size_t length = strlen(name), size = strlen(ending);
+    return length > size && strcmp(name + length - size, ending) == 0;
+}
+
 int ls_model_is_file(const char *name) {
-    if (!name) return 0;
-    size_t length = strlen(name), ending = strlen(LS_NETWORK_ENDING);
-    return length > ending && strcmp(name + length - ending, LS_NETWORK_ENDING) == 0;
+    return name && (ends_in(name, LS_NETWORK_ENDING) || ends_in(name, LS_ONNX_ENDING));
+}
+
+static ls_status read_file(const char *path, const ls_model_config *config, ls_graph **out) {
+    return ends_in(path, LS_ONNX_ENDING) ? ls_onnx_read(path, config, out) : ls_network_read(path, NULL, config, out);
 }
 
 ls_status ls_model_build(const char *name, const ls_model_config *config, ls_graph **out) {
@@ -221,7 +229,7 @@ ls_status ls_model_build(const char *name, const ls_model_config *config, ls_gra
     *out = NULL;
     LS_NEED(name, "name");
     LS_NEED(config, "config");
-    LS_TRY(ls_model_is_file(name) ? ls_network_read(name, NULL, config, &graph) : build_built_in(name, config, &graph));
+    LS_TRY(ls_model_is_file(name) ? read_file(name, config, &graph) : build_built_in(name, config, &graph));
     ls_status status = check_momentum(graph, config->batch_norm_momentum);
     if (status == LS_OK) status = ls__model_set_training(graph, config);
     if (status != LS_OK) ls_graph_destroy(&graph);

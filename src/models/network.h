@@ -8,6 +8,7 @@
 #include "graph/graph.h"
 
 #define LS_NETWORK_ENDING ".net"
+#define LS_ONNX_ENDING    ".onnx"
 
 enum {
     LS_NETWORK_NAME = 128,            // bytes of a name

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/crc32c.h"
 #include "base/error.h"
 #include "base/memory.h"
-#include "data/crc32c.h"
 #include "data/dataset.h"
 #include "train/context.h"
 

@@ -100,3 +100,24 @@ refuses 2 "give one of them" "$lockstep" train "$here/small.net" --weights x --w
 run 0 "$lockstep" train mnist-linear --limit-train 64 --epochs 1 --no-evaluate --verbose 0 --save "$here/none.h5"
 refuses 1 "parameter 'body1_c/kernel' (3, 3, 1, 16) is not in it" "$lockstep" train "$here/small.net" $few --epochs 1 --without-top --weights "$here/none.h5"
 finish
+
+# ONNX: what was trained and exported is the same network, goes on to the same bits, and is evaluated alike.
+run 0 "$lockstep" train mnist-mlp $short --checkpoint "$here/mlp" --save "$here/mlp.safetensors"
+run 0 "$lockstep" export "$here/mlp" "$here/mlp.onnx"
+run 0 "$lockstep" export "$here/mlp.safetensors" "$here/other.onnx" --model mnist-mlp --input-shape 28x28x1
+cmp -s "$here/mlp.onnx" "$here/other.onnx" || wrong "a checkpoint and its weights are exported as two models"
+run 0 "$lockstep" summary "$here/mlp.onnx"
+says "Total params: 101,770"
+run 0 "$lockstep" train "$here/mlp.onnx" $short --record "$here/from-onnx.json" --checkpoint "$here/again"
+run 0 "$lockstep" train mnist-mlp $short --weights "$here/mlp.safetensors" --record "$here/from-weights.json"
+[ -n "$(digest "$here/from-onnx.json")" ] && [ "$(digest "$here/from-onnx.json")" = "$(digest "$here/from-weights.json")" ] ||
+    wrong "training from a model of ONNX has other bits than training from its weights"
+run 0 "$lockstep" evaluate "$here/mlp" --limit 50
+grep '^Test' "$here/out" >"$here/evaluated"
+run 0 "$lockstep" evaluate "$here/mlp.onnx" --data digits --limit 50
+grep '^Test' "$here/out" | cmp -s - "$here/evaluated" || wrong "an exported network is evaluated otherwise"
+run 0 "$lockstep" evaluate "$here/again" --limit 50
+refuses 2 "does not end in .onnx" "$lockstep" export "$here/mlp" "$here/mlp.txt"
+refuses 2 "tells 10 classes apart" "$lockstep" evaluate "$here/mlp.onnx" --data letters
+head -c 1000 "$here/mlp.onnx" >"$here/cut.onnx"
+refuses 1 "cut.onnx" "$lockstep" summary "$here/cut.onnx"

@@ -55,6 +55,8 @@ does report "$here/trace"
 does train mnist-mlp --limit-train 256 --limit-test 50 --epochs 1 --verbose 0 --checkpoint "$here/kept"
 does evaluate "$here/kept"
 does inspect "$here/kept"
+does export "$here/kept" "$here/kept.onnx"
+does summary "$here/kept.onnx"
 run 1 "$lockstep" predict "$here/kept" "$here/run.json" # predict.sh has pictures
 complains "run.json"
 ran="$ran predict"

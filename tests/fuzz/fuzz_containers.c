@@ -12,8 +12,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/crc32c.h"
 #include "base/memory.h"
-#include "data/crc32c.h"
 #include "data/dataset.h"
 
 // What must hold whatever the input; ends the run where it does not.

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/crc32c.h"
+#include "base/crc32c.h"
 #include "data/image.h"
 #include "data/index.h"
 

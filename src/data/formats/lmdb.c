@@ -34,23 +34,24 @@ static uint64_t little(const unsigned char *p, int bytes) {
 typedef struct value {
     ls_listing *l;
     int64_t at;
-    ls_status status;
 } value;
 
-static int read_value(void *self, int64_t at, int64_t size, void *out) {
+static ls_status read_value(void *self, int64_t at, int64_t size, void *out) {
     value *v = self;
-    v->status = ls_listing_read(v->l, v->at + at, size, out);
-    return v->status == LS_OK ? 0 : -1;
+    return ls_listing_read(v->l, at, size, out);
+}
+
+static ls_status value_damaged(void *self, int64_t at, const char *why) {
+    value *v = self;
+    return LS_FAIL(LS_STATUS_BAD_DATA, "%s: the sample at byte %lld cannot be read: %s", v->l->path, (long long)v->at,
+                   why);
 }
 
 static ls_status add_value(ls_listing *l, int64_t at, int64_t size) {
-    value v = {l, at, LS_OK};
+    value v = {l, at};
+    const ls_pb_from from = {.read = read_value, .damaged = value_damaged, .self = &v};
     ls_datum d;
-    const char *wrong = ls_datum_parse(read_value, &v, size, &d);
-    if (v.status != LS_OK) return v.status;
-    if (wrong)
-        return LS_FAIL(LS_STATUS_BAD_DATA, "%s: the sample at byte %lld cannot be read: %s", l->path, (long long)at,
-                       wrong);
+    LS_TRY(ls_datum_parse((ls_pb){&from, at, at + size}, &d));
     ls_record r = {.at = at, .bytes = size, .skip = (uint32_t)d.data_at, .size = (uint32_t)d.data_size};
     return ls_listing_add(l, r, d.label);
 }

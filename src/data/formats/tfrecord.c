@@ -4,77 +4,24 @@
 // tensorflow/core/example/{example,feature}.proto; protobuf.dev, "Encoding".
 #include <string.h>
 
+#include "base/crc32c.h"
 #include "base/error.h"
+#include "base/protobuf.h"
 #include "data/containers.h"
-#include "data/crc32c.h"
 
-enum { VARINT = 0, FIXED64 = 1, BYTES = 2, FIXED32 = 5 };  // wire types
 enum { NAME_MOST = 128, MOST_LABELS = 10000 };
 
 // What there is by default: the names of ImageNet's scripts and of many others.
 static const char *const image_names[] = {"image/encoded", "image", "image_raw", "jpeg", "png", NULL};
 static const char *const label_names[] = {"image/class/label", "label", "class", "fine_label", NULL};
 
-// Bytes of a message.
-typedef struct span {
-    int64_t at, end;
-} span;
-
 // What was found of an Example.
 typedef struct example {
-    span image;
-    span labels;  // the feature of several
+    ls_pb image;
+    ls_pb labels;  // the feature of several
     int64_t label;
     int image_rank, label_rank;  // which of the names it was; the first counts
 } example;
-
-// --- protocol buffers ------------------------------------------------------------------------------------------------
-
-static ls_status read_varint(ls_listing *l, span *s, uint64_t *out) {
-    *out = 0;
-    for (int shift = 0; shift < 64; shift += 7) {
-        unsigned char byte;
-        if (s->at >= s->end) return ls_listing_damaged(l, s->at, "a number goes beyond what it is in");
-        LS_TRY(ls_listing_read(l, s->at++, 1, &byte));
-        *out |= (uint64_t)(byte & 127) << shift;
-        if (byte < 128) return LS_OK;
-    }
-    return ls_listing_damaged(l, s->at, "a number of more than 64 bits");
-}
-
-// The next field of a message: its number, wire type and, of bytes, what they are; other values are passed over. *field 0: there is none.
-static ls_status next_field(ls_listing *l, span *s, int *field, int *type, span *value) {
-    uint64_t tag, length = 0;
-    *field = 0;
-    if (s->at >= s->end) return LS_OK;
-    LS_TRY(read_varint(l, s, &tag));
-    *type = (int)(tag & 7);
-    if (tag >> 3 == 0 || tag >> 3 > 1 << 29) return ls_listing_damaged(l, s->at, "a field without a number");
-    *field = (int)(tag >> 3);
-    *value = *s;
-    if (*type == VARINT) return read_varint(l, s, &length);
-    if (*type == BYTES)
-        LS_TRY(read_varint(l, s, &length));
-    else if (*type == FIXED64 || *type == FIXED32)
-        length = *type == FIXED64 ? 8 : 4;
-    else
-        return ls_listing_damaged(l, s->at, "a field of no known type");
-    if (length > (uint64_t)(s->end - s->at)) return ls_listing_damaged(l, s->at, "a field goes beyond what it is in");
-    *value = (span){s->at, s->at + (int64_t)length};
-    s->at += (int64_t)length;
-    return LS_OK;
-}
-
-// The first field of a number that has bytes; *found 0: there is none.
-static ls_status find_field(ls_listing *l, span message, int wanted, span *out, int *found) {
-    int field, type;
-    *found = 0;
-    do {
-        LS_TRY(next_field(l, &message, &field, &type, out));
-        *found = field == wanted && type == BYTES;
-    } while (field && !*found);
-    return LS_OK;
-}
 
 // --- an Example ------------------------------------------------------------------------------------------------------
 
@@ -91,56 +38,54 @@ static ls_status several(const ls_listing *l, int64_t at, const char *name, cons
 }
 
 // The number of an Int64List, packed or not.
-static ls_status read_label(ls_listing *l, const char *name, span feature, int64_t *label, int *found) {
-    span list, value;
+static ls_status read_label(ls_listing *l, const char *name, ls_pb feature, int64_t *label, int *found) {
+    ls_pb list;
+    ls_pb_field f;
     int there;
-    LS_TRY(find_field(l, feature, 3, &list, &there));
+    LS_TRY(ls_pb_find(feature, 3, &list, &there));
     *found = 0;
     while (there) {
-        int field, type;
-        LS_TRY(next_field(l, &list, &field, &type, &value));
-        if (!field) return LS_OK;
-        if (field != 1 || (type != BYTES && type != VARINT)) continue;
-        while (value.at < value.end) {
-            uint64_t number;
+        LS_TRY(ls_pb_next(&list, &f));
+        if (!f.number) return LS_OK;
+        if (f.number != 1 || (f.type != LS_PB_BYTES && f.type != LS_PB_VARINT)) continue;
+        while (f.bytes.at < f.bytes.end) {
             if ((*found)++)
                 return several(l, feature.at, name,
                                "a class is one; labels=NAME is for several, 1 or 0 for each, and where each sample has "
                                "one of these, write its number");
-            LS_TRY(read_varint(l, &value, &number));
-            *label = (int64_t)number;
-            if (type == VARINT) break;  // its own value alone
+            LS_TRY(ls_pb_value(&f.bytes, LS_PB_VARINT, &f.value));
+            *label = (int64_t)f.value;
         }
     }
     return LS_OK;
 }
 
-static ls_status read_image(ls_listing *l, const char *name, span feature, span *image, int *found) {
-    span list, next;
+static ls_status read_image(ls_listing *l, const char *name, ls_pb feature, ls_pb *image, int *found) {
+    ls_pb list, next;
     int more = 0;
-    LS_TRY(find_field(l, feature, 1, &list, found));
-    if (*found) LS_TRY(find_field(l, list, 1, image, found));
-    if (*found) LS_TRY(find_field(l, (span){image->end, list.end}, 1, &next, &more));
+    LS_TRY(ls_pb_find(feature, 1, &list, found));
+    if (*found) LS_TRY(ls_pb_find(list, 1, image, found));
+    if (*found) LS_TRY(ls_pb_find((ls_pb){list.from, image->end, list.end}, 1, &next, &more));
     return more ? several(l, feature.at, name, "a sample has one image; write each into a record") : LS_OK;
 }
 
 // One entry of the map.
-static ls_status read_feature(ls_listing *l, span entry, example *out) {
+static ls_status read_feature(ls_listing *l, ls_pb entry, example *out) {
     char name[NAME_MOST];
-    span key, value;
+    ls_pb key, value;
     int found;
-    LS_TRY(find_field(l, entry, 1, &key, &found));
+    LS_TRY(ls_pb_find(entry, 1, &key, &found));
     if (!found || key.end - key.at >= NAME_MOST) return LS_OK;
     LS_TRY(ls_listing_read(l, key.at, key.end - key.at, name));
     name[key.end - key.at] = 0;
-    LS_TRY(find_field(l, entry, 2, &value, &found));
+    LS_TRY(ls_pb_find(entry, 2, &value, &found));
     const char *labels = l->settings->labels;
     int image = rank_of(name, l->settings->image, image_names);
     int label = rank_of(name, labels ? labels : l->settings->label, label_names);
     if (found && ((image >= 0 && image == out->image_rank) || (label >= 0 && label == out->label_rank)))
         return several(l, entry.at, name, "it is there twice");
     if (found && image >= 0 && image < out->image_rank) {
-        span bytes;
+        ls_pb bytes;
         LS_TRY(read_image(l, name, value, &bytes, &found));
         if (found) out->image = bytes, out->image_rank = image;
     } else if (found && labels && label >= 0) {
@@ -176,41 +121,30 @@ static ls_status take_label(ls_listing *l, int64_t at, int64_t n, double value, 
 }
 
 // The values of an Int64List (3) or a FloatList (2), packed or not.
-static ls_status take_list(ls_listing *l, int64_t at, int kind, span list, uint8_t *row, int64_t *n) {
-    int field, type;
-    span value;
+static ls_status take_list(ls_listing *l, int64_t at, int kind, ls_pb list, uint8_t *row, int64_t *n) {
+    const ls_pb_type type = kind == 3 ? LS_PB_VARINT : LS_PB_FIXED32;
+    ls_pb_field f;
     for (*n = 0;;) {
-        LS_TRY(next_field(l, &list, &field, &type, &value));
-        if (!field) return LS_OK;
-        if (field != 1 || (type != BYTES && type != (kind == 3 ? VARINT : FIXED32))) continue;
-        while (value.at < value.end) {
-            double x;
+        LS_TRY(ls_pb_next(&list, &f));
+        if (!f.number) return LS_OK;
+        if (f.number != 1 || (f.type != LS_PB_BYTES && f.type != type)) continue;
+        while (f.bytes.at < f.bytes.end) {
             if (*n == MOST_LABELS) return ls_listing_damaged(l, at, "a record of more labels than there may be");
-            if (kind == 3) {
-                uint64_t number;
-                LS_TRY(read_varint(l, &value, &number));
-                x = (double)(int64_t)number;
-            } else {
-                float f = 0;
-                LS_TRY(value.end - value.at < 4 ? ls_listing_damaged(l, value.at, "a list ends in a number")
-                                                : ls_listing_read(l, value.at, 4, &f));
-                value.at += 4;
-                x = (double)f;
-            }
+            LS_TRY(ls_pb_value(&f.bytes, type, &f.value));
+            double x = kind == 3 ? (double)(int64_t)f.value : (double)ls_pb_float(f.value);
             if (!(x > -1e15 && x < 1e15)) x = -1e15;  // no label, and told as such
             LS_TRY(take_label(l, at, (*n)++, x, row));
-            if (type == VARINT) break;  // its own value alone
         }
     }
 }
 
-static ls_status add_labels(ls_listing *l, ls_record r, span feature) {
+static ls_status add_labels(ls_listing *l, ls_record r, ls_pb feature) {
     uint8_t row[MOST_LABELS] = {0};
     int64_t n = 0, count = l->settings->label_count;
     for (int kind = 3; kind >= 2 && n == 0; kind--) {
         int found;
-        span list;
-        LS_TRY(find_field(l, feature, kind, &list, &found));
+        ls_pb list;
+        LS_TRY(ls_pb_find(feature, kind, &list, &found));
         if (found) LS_TRY(take_list(l, r.at, kind, list, row, &n));
     }
     if (count ? count == 1 : n < 2)
@@ -227,18 +161,16 @@ static ls_status missing(const ls_listing *l, int64_t at, const char *what, cons
                    l->path, (long long)at, what, asked ? asked : usual, strcmp(what, "class") == 0 ? "label" : what);
 }
 
-static ls_status read_example(ls_listing *l, ls_record r, span message) {
+static ls_status read_example(ls_listing *l, ls_record r, ls_pb message) {
     example e = {.image_rank = NAME_MOST, .label_rank = NAME_MOST};
-    span features, entry;
-    int field, type;
+    ls_pb_field features, entry;
     for (;;) {
-        LS_TRY(next_field(l, &message, &field, &type, &features));
-        if (!field) break;
-        while (field == 1 && type == BYTES) {
-            int inner, wire;
-            LS_TRY(next_field(l, &features, &inner, &wire, &entry));
-            if (!inner) break;
-            if (inner == 1 && wire == BYTES) LS_TRY(read_feature(l, entry, &e));
+        LS_TRY(ls_pb_next(&message, &features));
+        if (!features.number) break;
+        while (features.number == 1 && features.type == LS_PB_BYTES) {
+            LS_TRY(ls_pb_next(&features.bytes, &entry));
+            if (!entry.number) break;
+            if (entry.number == 1 && entry.type == LS_PB_BYTES) LS_TRY(read_feature(l, entry.bytes, &e));
         }
     }
     if (e.image_rank == NAME_MOST) return missing(l, r.at, "image", l->settings->image, image_names[0]);
@@ -260,7 +192,14 @@ static uint64_t little(const unsigned char *p, int bytes) {
     return value;
 }
 
+static ls_status read_file(void *self, int64_t at, int64_t size, void *out) {
+    return ls_listing_read(self, at, size, out);
+}
+
+static ls_status file_damaged(void *self, int64_t at, const char *why) { return ls_listing_damaged(self, at, why); }
+
 static ls_status list(ls_listing *l) {
+    const ls_pb_from from = {.read = read_file, .damaged = file_damaged, .self = l};
     for (int64_t at = 0; at < l->bytes;) {
         unsigned char head[12];
         LS_TRY(ls_listing_read(l, at, 12, head));
@@ -275,7 +214,7 @@ static ls_status list(ls_listing *l) {
         if (length > (uint64_t)(l->bytes - at) || (int64_t)length > l->bytes - at - 16 || length > INT32_MAX)
             return ls_listing_damaged(l, at, "a record longer than the file");
         ls_record r = {.at = at + 12, .bytes = (int64_t)length + 4};
-        LS_TRY(read_example(l, r, (span){r.at, r.at + (int64_t)length}));
+        LS_TRY(read_example(l, r, (ls_pb){&from, r.at, r.at + (int64_t)length}));
         at += 16 + (int64_t)length;
     }
     return LS_OK;

@@ -1,6 +1,6 @@
 // CRC-32C (Castagnoli), as TFRecord's files have it. Source: RFC 3720, appendix B.4; TensorFlow's masking: tensorflow/core/lib/hash/crc32c.h.
-#ifndef LS_DATA_CRC32C_H
-#define LS_DATA_CRC32C_H
+#ifndef LS_BASE_CRC32C_H
+#define LS_BASE_CRC32C_H
 
 #include <stdint.h>
 

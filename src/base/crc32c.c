@@ -1,4 +1,4 @@
-#include "data/crc32c.h"
+#include "base/crc32c.h"
 
 #include <string.h>
 
