@@ -141,25 +141,31 @@ static void fail_message(ls_lane_step *x, const ls_task *t, ls_status status) {
     if (status == LS_STATUS_LIBRARY) ls__break(x->w.engine, ls_error_message());
 }
 
-// The main thread tells the watch what it waits for. Returns whether that is another worker.
-static int begin_watch(ls_lane_step *x, const ls_task *t) {
-    ls_engine *e = x->w.engine;
+// The worker whose message is waited for, by whom it is exchanged, and in what bucket; -1: none.
+static int waited_peer(ls_engine *e, int *bucket) {
+    ls_progress *p = e->progress;
+    if (!p) return -1;
+    pthread_mutex_lock(&p->lock);
+    int peer = p->peer;
+    if (peer >= 0) *bucket = p->bucket;
+    pthread_mutex_unlock(&p->lock);
+    return peer;
+}
+
+// The main thread tells the watch what it waits for: other replicas, or, once that is known, another worker. Each is said once, since a wait that is
+// told of begins anew. *told: 0 nothing yet, 1 replicas, 2 a worker.
+static void tell_watch(ls_engine *e, int bucket, int *told) {
     char text[64];
-    int bucket = t->bucket < 0 ? 0 : t->bucket, peer = -1;
-    if (e->progress) {
-        pthread_mutex_lock(&e->progress->lock);
-        peer = e->progress->peer;
-        if (peer >= 0) bucket = e->progress->bucket;
-        pthread_mutex_unlock(&e->progress->lock);
-    }
-    if (peer < 0) {
+    int peer = *told < 2 ? waited_peer(e, &bucket) : -1;
+    if (peer >= 0) {
+        snprintf(text, sizeof text, "%sbucket %d of %d", bucket < 0 ? "votes of other hosts before " : "",
+                 bucket < 0 ? 0 : bucket, e->emit.bucket_count);
+        ls_watch_begin(text, peer);
+        *told = 2;
+    } else if (*told == 0) {
         ls_watch_begin_replicas();
-        return 0;
+        *told = 1;
     }
-    snprintf(text, sizeof text, "%sbucket %d of %d", bucket < 0 ? "votes of other hosts before " : "",
-             bucket < 0 ? 0 : bucket, e->emit.bucket_count);
-    ls_watch_begin(text, peer);
-    return 1;
 }
 
 static void wait_for(ls_lane_step *x, const ls_task *t) {
@@ -169,16 +175,16 @@ static void wait_for(ls_lane_step *x, const ls_task *t) {
     if (x->w.number <= (uint64_t)t->lag || ls_signal_is_at(s, target)) return;
     say_about(x, t);
     if (ls_signal_wait(s, target, e->config.spin, 0)) return;
-    int named = 0;
-    if (x->w.lane == 0 && !e->progress) begin_watch(x, t);
+    int told = 0, bucket = t->bucket < 0 ? 0 : t->bucket;
+    if (x->w.lane == 0 && !e->progress) tell_watch(e, bucket, &told);
     ls__progress_waits(e, 1);
     while (!ls__is_broken(e) && !ls_signal_wait(s, target, 1, x->flying ? POLL_SECONDS : WATCH_SECONDS)) {
         int pending;
         if (x->w.lane != 0) continue;
         if (x->flying)
             fail_message(x, t, ls_comm_test_all(e->config.comm, x->channel.requests, (int)e->request_count, &pending));
-        else if (!named)
-            named = begin_watch(x, t);
+        else
+            tell_watch(e, bucket, &told);
     }
     ls__progress_waits(e, -1);
     if (x->w.lane == 0) ls_watch_end();
@@ -342,7 +348,7 @@ ls_status ls_engine_home(ls_engine *e, int index, ls_queue *queue, ls_step_times
     ls_progress *p = e->progress;
     ls_status status = LS_OK;
     if (!p || (lane->home && index != 0)) return LS_OK;
-    int waited = 0;
+    int waited = 0, told = 0;
     pthread_mutex_lock(&p->lock);
     while (p->finished < (uint64_t)lane->steps) {
         struct timespec until;
@@ -355,10 +361,9 @@ ls_status ls_engine_home(ls_engine *e, int index, ls_queue *queue, ls_step_times
         p->waiting--;
         waited = 1;
         if (!late || index != 0 || p->finished >= (uint64_t)lane->steps) continue;
-        int peer = p->peer, bucket = p->bucket < 0 ? 0 : p->bucket;
-        char text[64];
-        snprintf(text, sizeof text, "bucket %d of %d", bucket, e->emit.bucket_count);
-        if (peer >= 0) ls_watch_begin(text, peer);
+        pthread_mutex_unlock(&p->lock);
+        tell_watch(e, 0, &told);
+        pthread_mutex_lock(&p->lock);
     }
     if (index == 0 && p->status != LS_OK) {
         status = p->status;
