@@ -82,8 +82,8 @@ static void image_layer(drawing *d, int number) {
         break;
     case 5:
         if (!fits(d, 9 * d->channels * d->channels)) break;
-        LINE(d, "in%d = relu\nc%d = conv2d filters=channels kernel_size=3 padding=same\nadd from c%d, in%d\n", number, number,
-             number, number);
+        LINE(d, "in%d = relu\nc%d = conv2d filters=channels kernel_size=3 padding=same\nadd from c%d, in%d\n", number,
+             number, number, number);
         break;
     default: convolution(d);
     }
@@ -97,7 +97,8 @@ static void images(drawing *d) {
 
 static void volumes(drawing *d) {
     LINE(d, "reshape target_shape=%d,%d,%d,%d\n", (int)d->height, (int)d->width, (int)d->channels, 1);
-    LINE(d, "conv3d filters=%d kernel_size=%d padding=same activation=relu\n", ONE_OF(d, 3, 8, 16, 32), ONE_OF(d, 1, 3));
+    LINE(d, "conv3d filters=%d kernel_size=%d padding=same activation=relu\n", ONE_OF(d, 3, 8, 16, 32),
+         ONE_OF(d, 1, 3));
     if (below(d, 2)) LINE(d, "conv3d filters=%d kernel_size=3 padding=same\n", ONE_OF(d, 5, 16));
     LINE(d, "flatten\n");
 }
@@ -185,7 +186,8 @@ static ls_status train_all(ls_context *context, const drawing *d, const char *is
     outcome first, other;
     ls_model_config_init(&model);
     ls_train_config_init(&config);
-    config.epochs = 1, config.replicas = 1, config.bind = 0, config.micro_batch = d->micro, config.batch_size = d->batch;
+    config.epochs = 1, config.replicas = 1, config.bind = 0, config.micro_batch = d->micro,
+    config.batch_size = d->batch;
     config.isa = isa, config.precision = d->bf16 ? "bf16" : "fp32", config.optimizer = d->adam ? "adam" : "sgd";
     config.clip_norm = d->clip, config.not_finite = "continue";
     ls_status status = ls_network_read("drawn.net", d->text, &model, &graph);
@@ -203,11 +205,13 @@ static ls_status train_all(ls_context *context, const drawing *d, const char *is
 }
 
 static void report(const drawing *d, const char *isa, uint64_t seed, int threads) {
-    printf("WRONG: network %llu has other bits with %d threads than with one:\n%s"
-           "train drawn.net --data %s --epochs 1 --batch-size %d --micro-batch %d --precision %s --optimizer %s --clip-norm %g "
-           "--replicas 1 --threads %d%s%s\n",
-           (unsigned long long)seed, threads, d->text, d->data, d->batch, d->micro, d->bf16 ? "bf16" : "fp32",
-           d->adam ? "adam" : "sgd", d->clip, threads, isa ? " --isa " : "", isa ? isa : "");
+    printf(
+        "WRONG: network %llu has other bits with %d threads than with one:\n%s"
+        "train drawn.net --data %s --epochs 1 --batch-size %d --micro-batch %d --precision %s --optimizer %s "
+        "--clip-norm %g "
+        "--replicas 1 --threads %d%s%s\n",
+        (unsigned long long)seed, threads, d->text, d->data, d->batch, d->micro, d->bf16 ? "bf16" : "fp32",
+        d->adam ? "adam" : "sgd", d->clip, threads, isa ? " --isa " : "", isa ? isa : "");
     fflush(stdout);
 }
 
