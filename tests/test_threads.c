@@ -157,6 +157,13 @@ static void narrow_images(void **state) {
     }
 }
 
+static void one_filter(void **state) {
+    for (int n = 4; n < 8; n += 3) {
+        ls_conv2d_attrs a = {.filters = 1, .kernel = {5, 5}, .padding = LS_PADDING_SAME};
+        check((op_case){.op = LS_OP_CONV2D, .attrs = &a, .batch = n, .x = SAMPLE(28, 28, 32)});
+    }
+}
+
 // DX and DY as forward has X and Y.
 static void begin_settled(ls_device *device, const ls_kernel_spec *forward, ran *r) {
     ls_kernel_spec back = *forward;
@@ -475,6 +482,7 @@ int main(void) {
         cmocka_unit_test(a_team_keeps_its_threads),
         cmocka_unit_test(convolutions),
         cmocka_unit_test(narrow_images),
+        cmocka_unit_test(one_filter),
         cmocka_unit_test(few_channels),
         cmocka_unit_test(normalizations),
         cmocka_unit_test(normalization_reads_apart),
