@@ -30,6 +30,9 @@ set_property(TEST test_threads APPEND PROPERTY ENVIRONMENT OMP_WAIT_POLICY=passi
 if(CMAKE_C_FLAGS_DEBUG MATCHES "fsanitize=address")  # as above
   set_property(TEST test_threads APPEND PROPERTY ENVIRONMENT ONEDNN_MAX_CPU_ISA=AVX512_CORE)
 endif()
+if(NOT CMAKE_C_FLAGS_DEBUG MATCHES "fsanitize")  # for its time
+  ls_test(test_random_threads TIMEOUT 300 LABELS device)
+endif()
 ls_test(test_layers LABELS device)
 ls_test(test_sequences)
 target_sources(test_tables PRIVATE plan_rig.c)

@@ -179,7 +179,15 @@ static int winograd_pays(const ls_cpu *cpu, const ls_kernel_spec *spec) {
 
 // 1x1 convolutions in bf16 whose channels are innermost, on AVX512-BF16: an odd number of what is added up is read in pairs, the last one with a value of the next pixel. In data
 // gradients these are the filters (oneDNN 2.6 and 3.2), forward the channels (3.2; 2.6 has no such kernel for them). In blocks all is well: those are filled up.
+//
+// Weight gradients in bf16 of images less wide than a stride: between the pixels that it arranges anew it reads scratch memory that nobody has written (oneDNN 2.6, AVX512-BF16).
 static int is_wrong(const ls_kernel_spec *spec, const_dnnl_primitive_desc_t pd) {
+    if (spec->pass == LS_PASS_BACKWARD_WEIGHTS && strncmp(ls__pd_name(pd), "jit_bf16:", 9) == 0) {
+        int axis = is_volume(spec) ? 2 : 1;
+        int stride =
+            is_volume(spec) ? LS_ATTRS(ls_conv3d_attrs, &spec->attrs)->strides[2] : conv_attrs(spec)->strides[1];
+        return spec->x[0].shape.dim[axis + 1] < stride;
+    }
     int forward = spec->pass == LS_PASS_TRAINING || spec->pass == LS_PASS_INFERENCE;
     if (strncmp(ls__pd_name(pd), "jit_bf16_1x1", 12) != 0) return 0;
     if (spec->pass == LS_PASS_BACKWARD_DATA) return filters_of(spec) % 2 == 1;

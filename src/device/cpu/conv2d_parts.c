@@ -6,10 +6,19 @@
 
 #include "base/error.h"
 #include "base/memory.h"
+#include "device/cpu/isa.h"
 #include "device/cpu/loops.h"
-#include "device/cpu/trial.h"
+#include "device/cpu/team.h"
 
-enum { BLOCK = 16 };  // of filters
+enum {
+    BLOCK = 16,          // of filters
+    FIXED = 8,           // parts at most of a pass whose parts do not go by threads
+    ROWS = 256,          // of a product of matrices in such a part, at least: it brings the weights into its own order
+    FILTERS = 64,        // of such a part of a weight gradient: it brings X into its own order
+    WINO_ROWS = 1024,    // pixels of a part by Winograd, which transforms the weights, and
+    WINO_WEIGHTS = 32,   // one more for so many of them: those that leave the caches take longer
+    WINO_FILTERS = 128,  // filters of a part by Winograd, which transforms X
+};
 
 // Where filters of dense layers lie outermost, in blocks of so many: the layouts of weight gradients that can be cut.
 static const struct {
@@ -17,49 +26,53 @@ static const struct {
     int block;
 } dense_layouts[] = {{dnnl_oi, 1}, {dnnl_OI16i16o, 16}, {dnnl_OI16i32o, 32}, {dnnl_OI16i64o, 64}};
 
-// Weight gradient: where the filters of a part are in DY.
+// Where the filters of a part are in Y or DY.
 typedef struct slice {
     int64_t rows, row_bytes;    // (rows, row_bytes), of which a part has
     int64_t first_byte, bytes;  // these of each row
-    int64_t scratch;            // where they come to lie together
 } slice;
 
 typedef struct part {
     ls_kernel *kernel;
     int64_t offset[LS_ARG_COUNT];  // bytes, from where the argument begins to where the part's does
-    slice dy;                      // bytes 0: DY is not cut
+    slice y;  // of Y or DY, which lies together where the scratch begins; bytes 0: it is not copied
 } part;
 
 typedef struct parts_kernel {
     ls_kernel base;
     int count, threads;
+    int64_t thread_bytes;  // of a thread's scratch
     part *part;
 } parts_kernel;
 
 // --- running ---------------------------------------------------------------------------------------------------------
 
-static void gather(const slice *s, char *restrict to, const char *restrict from) {
-    for (int64_t r = 0; r < s->rows; r++)
-        memcpy(to + r * s->bytes, from + r * s->row_bytes + s->first_byte, (size_t)s->bytes);
-}
+static int64_t y_bytes(const part *p) { return ls_round_up(p->y.rows * p->y.bytes, LS_ALIGN); }
 
-static ls_status run_part(const part *p, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
-    ls_span mine[LS_ARG_COUNT];
+static ls_status run_part(const parts_kernel *k, const part *p, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
+    ls_span mine[LS_ARG_COUNT], scratch = ls_span_at(spans[LS_ARG_SCRATCH], ls__team_index() * k->thread_bytes);
+    const slice *s = &p->y;
+    ls_arg y = k->base.layout[LS_ARG_Y] ? LS_ARG_Y : LS_ARG_DY;
     for (int i = 0; i < LS_ARG_COUNT; i++) mine[i] = ls_span_at(spans[i], p->offset[i]);
-    if (p->dy.bytes) {
-        mine[LS_ARG_DY] = ls_span_at(spans[LS_ARG_SCRATCH], p->dy.scratch);
-        gather(&p->dy, ls_span_host(mine[LS_ARG_DY]), ls_span_host(spans[LS_ARG_DY]));
-    }
-    return ls_kernel_run(p->kernel, queue, mine);
+    mine[LS_ARG_SCRATCH] = ls_span_at(scratch, y_bytes(p));
+    if (!s->bytes) return ls_kernel_run(p->kernel, queue, mine);
+    char *restrict together = ls_span_host(scratch), *restrict all = (char *)ls_span_host(spans[y]) + s->first_byte;
+    mine[y] = scratch;
+    for (int64_t r = 0; r < s->rows && y == LS_ARG_DY; r++)
+        memcpy(together + r * s->bytes, all + r * s->row_bytes, (size_t)s->bytes);
+    LS_TRY(ls_kernel_run(p->kernel, queue, mine));
+    for (int64_t r = 0; r < s->rows && y == LS_ARG_Y; r++)
+        memcpy(all + r * s->row_bytes, together + r * s->bytes, (size_t)s->bytes);
+    return LS_OK;
 }
 
 static ls_status run(ls_kernel *kernel, ls_queue *queue, const ls_span spans[LS_ARG_COUNT]) {
     const parts_kernel *k = (const parts_kernel *)kernel;
     char failure[512] = "";
     ls_status status = LS_OK;
-#pragma omp parallel for num_threads(k->threads) schedule(static, 1)
+#pragma omp parallel for num_threads(k->threads) schedule(static, 1) if (k->threads > 1)
     for (int i = 0; i < k->count; i++) {
-        ls_status mine = run_part(&k->part[i], queue, spans);
+        ls_status mine = run_part(k, &k->part[i], queue, spans);
         if (mine == LS_OK) continue;
 #pragma omp critical
         {
@@ -115,7 +128,7 @@ static ls_status cut_samples(ls_cpu *cpu, const ls_kernel *whole, int64_t first,
 
 // --- cutting by filters ----------------------------------------------------------------------------------------------
 
-// DY of some filters in the kind of layout that all of it has; NULL where that is neither blocks of channels nor channels innermost.
+// Y or DY of some filters in the kind of layout that all of it has; NULL where that is neither blocks of channels nor channels innermost.
 static ls_status filters_layout(ls_cpu *cpu, const ls_layout *whole, int64_t filters, const ls_layout **out,
                                 int *blocked) {
     ls_shape shape = whole->shape;
@@ -143,8 +156,8 @@ static slice slice_of(const ls_layout *whole, int blocked, int64_t first, int64_
 
 static ls_status cut_filters(ls_cpu *cpu, const ls_kernel *whole, int64_t first, int64_t count, int64_t of,
                              ls_kernel_spec *spec, part *p, int *can) {
-    const ls_layout *dy = whole->layout[LS_ARG_DY], *dw = whole->layout[LS_ARG_DW];
-    int blocked, last = spec->y[0].shape.ndim - 1;
+    int weights = spec->pass == LS_PASS_BACKWARD_WEIGHTS, blocked, last = spec->y[0].shape.ndim - 1;
+    ls_arg y = weights ? LS_ARG_DY : LS_ARG_Y, w = weights ? LS_ARG_DW : LS_ARG_W;
     *can = 0;
     if (spec->op == LS_OP_CONV3D)
         ((ls_conv3d_attrs *)(void *)spec->attrs.bytes)->filters = (int)count;
@@ -154,14 +167,13 @@ static ls_status cut_filters(ls_cpu *cpu, const ls_kernel *whole, int64_t first,
     spec->w[0].shape.dim[last] = count;
     if (spec->w_count > 1) spec->w[1].shape.dim[0] = count;
     spec->layout[LS_ARG_X] = whole->layout[LS_ARG_X];
-    LS_TRY(filters_layout(cpu, dy, count, &spec->layout[LS_ARG_DY], &blocked));
-    LS_TRY(first_of(cpu, dw, last, count, &spec->layout[LS_ARG_DW]));
-    if (!spec->layout[LS_ARG_DY] || !spec->layout[LS_ARG_DW]) return LS_OK;
-    if (whole->layout[LS_ARG_DW + 1])
-        LS_TRY(first_of(cpu, whole->layout[LS_ARG_DW + 1], 0, count, &spec->layout[LS_ARG_DW + 1]));
-    p->dy = slice_of(dy, blocked, first, count);
-    p->offset[LS_ARG_DW] = dw->bytes / of * first;
-    p->offset[LS_ARG_DW + 1] = first * (int64_t)sizeof(float);
+    LS_TRY(filters_layout(cpu, whole->layout[y], count, &spec->layout[y], &blocked));
+    LS_TRY(first_of(cpu, whole->layout[w], last, count, &spec->layout[w]));
+    if (!spec->layout[y] || !spec->layout[w]) return LS_OK;
+    if (whole->layout[w + 1]) LS_TRY(first_of(cpu, whole->layout[w + 1], 0, count, &spec->layout[w + 1]));
+    p->y = slice_of(whole->layout[y], blocked, first, count);
+    p->offset[w] = whole->layout[w]->bytes / of * first;
+    p->offset[w + 1] = first * (int64_t)sizeof(float);
     *can = 1;
     return LS_OK;
 }
@@ -200,7 +212,7 @@ static ls_status cut_units(ls_cpu *cpu, const ls_kernel *whole, int64_t first, i
     LS_TRY(ls__cpu_layout_tag(cpu, spec->w[0].shape, dw->dtype, 1, dense_layouts[which].tag, &spec->layout[LS_ARG_DW]));
     if (whole->layout[LS_ARG_DW + 1])
         LS_TRY(first_of(cpu, whole->layout[LS_ARG_DW + 1], 0, count, &spec->layout[LS_ARG_DW + 1]));
-    p->dy = (slice){.rows = samples, .row_bytes = units * size, .first_byte = first * size, .bytes = count * size};
+    p->y = (slice){.rows = samples, .row_bytes = units * size, .first_byte = first * size, .bytes = count * size};
     p->offset[LS_ARG_DW] = dw->bytes / ls_round_up(units, dense_layouts[which].block) * first;
     p->offset[LS_ARG_DW + 1] = first * (int64_t)sizeof(float);
     *can = 1;
@@ -209,12 +221,22 @@ static ls_status cut_units(ls_cpu *cpu, const ls_kernel *whole, int64_t first, i
 
 // --- making ----------------------------------------------------------------------------------------------------------
 
+static int is_winograd(const ls_kernel *kernel) { return strstr(kernel->name, "wino") != NULL; }
+
+// Winograd of few tiles of 4x4 pixels takes as long to transform the weights as to multiply: forward they are cut, not the samples.
+static int is_by_filters(const ls_kernel_spec *spec, const ls_kernel *whole) {
+    const int64_t *y = spec->y[0].shape.dim;
+    if (spec->pass == LS_PASS_BACKWARD_WEIGHTS) return 1;
+    if (spec->pass == LS_PASS_BACKWARD_DATA || spec->residual || !is_winograd(whole)) return 0;
+    return y[0] * ((y[1] + 3) / 4) * ((y[2] + 3) / 4) < y[3];
+}
+
 // Into how many pieces of how much a pass can be cut; the last may be smaller.
 static ls_status find_pieces(ls_cpu *cpu, const ls_kernel_spec *spec, const ls_kernel *whole, int64_t *pieces,
                              int64_t *size) {
     *pieces = spec->x[0].shape.dim[0];
     *size = 1;
-    if (spec->pass != LS_PASS_BACKWARD_WEIGHTS) return LS_OK;
+    if (!is_by_filters(spec, whole)) return LS_OK;
     *pieces = 1;
     *size = BLOCK;
     if (is_dense(spec)) {
@@ -233,10 +255,50 @@ static ls_status find_pieces(ls_cpu *cpu, const ls_kernel_spec *spec, const ls_k
     return LS_OK;
 }
 
-// The library's Winograd and products of matrices may be cut by how much they are given, and then add up in another order: what that does to
-// bits is tried.
-static int is_to_be_tried(const ls_kernel_spec *spec, const ls_kernel *whole) {
-    return is_dense(spec) || strstr(whole->name, "wino");
+// Whether a kernel computes each sample, in weight gradients each block of filters, by itself: however many others there are, its sums have one order. The library
+// has such kernels by these names (oneDNN 2.6 and 3.2, told of one thread). Others choose blocks of sums by the size of the batch: matrix products
+// (gemm), Winograd, brgconv, and the convolutions for AMX.
+static ls_status computes_each_alone(ls_cpu *cpu, const ls_kernel_spec *spec, const ls_kernel *whole, int *alone) {
+    static const char *const names[] = {"jit:avx2",
+                                        "jit:avx512_core",
+                                        "jit_1x1:avx2",
+                                        "jit_1x1:avx512_core",
+                                        "jit_bf16:avx512_core_bf16",
+                                        "jit_bf16_1x1:avx512_core_bf16",
+                                        "jit_dw:avx2",
+                                        "jit_dw:avx512_core",
+                                        "brgemm:avx512_core",
+                                        "brgemm:avx512_core_bf16",
+                                        "brgemm:avx512_core_amx_bf16",
+                                        "brgemm_bwd_d:avx512_core",
+                                        "brgemm_bwd_d:avx512_core_bf16",
+                                        "brgemm_bwd_d:avx512_core_amx_bf16",
+                                        "brgemm_bwd_w:avx512_core",
+                                        "brgemm_bwd_w:avx512_core_bf16",
+                                        "brgemm_bwd_w:avx512_core_amx_bf16",
+                                        "ref:any"};
+    const ls_layout *blocked, *x = whole->layout[LS_ARG_X];
+    *alone = 0;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) *alone |= strcmp(whole->name, names[i]) == 0;
+    if (!*alone || spec->pass != LS_PASS_BACKWARD_WEIGHTS || is_dense(spec)) return LS_OK;
+    // Of images whose channels lie innermost, the pixels of windows of 1x1, and in bf16 those of wide images, are cut by the number of filters.
+    LS_TRY(
+        ls__cpu_layout_tag(cpu, x->shape, x->dtype, 0, ls__cpu_blocked_tag(x->shape.ndim, ls__cpu_block()), &blocked));
+    int narrow = spec->y[0].shape.dim[2] < 124 || strncmp(whole->name, "jit_bf16", 8) != 0;
+    *alone = x == blocked || (narrow && !strstr(whole->name, "1x1"));
+    return LS_OK;
+}
+
+// How many parts a pass has whose bits may go by their number: a function of shapes. Weight gradients by Winograd are cut in conv2d_by_images.c.
+static int64_t fixed_parts(const ls_kernel_spec *spec, const ls_kernel *whole, int64_t pieces, int64_t size) {
+    int winograd = is_winograd(whole), weights = spec->pass == LS_PASS_BACKWARD_WEIGHTS;
+    ls_shape y = spec->y[0].shape;
+    int64_t least = winograd ? WINO_ROWS + spec->x[0].shape.dim[3] * y.dim[3] / WINO_WEIGHTS : ROWS;
+    int64_t parts = ls_shape_count(y) / y.dim[y.ndim - 1] / least;
+    if (weights && winograd) return 1;
+    if (is_by_filters(spec, whole)) parts = pieces * size / (winograd ? WINO_FILTERS : FILTERS);
+    if (parts > pieces) parts = pieces;
+    return parts < FIXED ? parts : FIXED;
 }
 
 static int is_as(const ls_kernel *one, const ls_kernel_spec *wanted, const ls_kernel *whole) {
@@ -250,27 +312,22 @@ static ls_status make_part(ls_cpu *cpu, const ls_kernel_spec *spec, ls_cpu_creat
                            int64_t first, int64_t count, int64_t of, part *p, int *can) {
     ls_kernel_spec mine = *spec;
     memset(mine.layout, 0, sizeof mine.layout);
-    int weights = spec->pass == LS_PASS_BACKWARD_WEIGHTS;
-    LS_TRY((!weights         ? cut_samples
-            : is_dense(spec) ? cut_units
-                             : cut_filters)(cpu, whole, first, count, of, &mine, p, can));
+    LS_TRY((!is_by_filters(spec, whole) ? cut_samples
+            : is_dense(spec)            ? cut_units
+                                        : cut_filters)(cpu, whole, first, count, of, &mine, p, can));
     if (!*can) return LS_OK;
     ls_status status = create(cpu, &mine, &p->kernel);
     *can = status == LS_OK && is_as(p->kernel, &mine, whole);
     return status == LS_STATUS_OUT_OF_MEMORY ? status : LS_OK;
 }
 
-// Each part has scratch of its own, behind the others'.
-static void place_scratch(parts_kernel *k) {
-    int64_t at = 0;
+// Each thread has scratch of its own, behind the others', as large as its largest part wants it.
+static void size_scratch(parts_kernel *k) {
     for (int i = 0; i < k->count; i++) {
-        part *p = &k->part[i];
-        p->dy.scratch = at;
-        at += ls_round_up(p->dy.rows * p->dy.bytes, LS_ALIGN);
-        p->offset[LS_ARG_SCRATCH] = at;
-        at += ls_round_up(p->kernel->scratch_bytes, LS_ALIGN);
+        int64_t bytes = y_bytes(&k->part[i]) + ls_round_up(k->part[i].kernel->scratch_bytes, LS_ALIGN);
+        if (bytes > k->thread_bytes) k->thread_bytes = bytes;
     }
-    k->base.scratch_bytes = at;
+    k->base.scratch_bytes = k->threads * k->thread_bytes;
 }
 
 static ls_status make_parts(ls_cpu *cpu, const ls_kernel_spec *spec, ls_cpu_create_fn create, ls_kernel *whole,
@@ -282,26 +339,26 @@ static ls_status make_parts(ls_cpu *cpu, const ls_kernel_spec *spec, ls_cpu_crea
         LS_TRY(
             make_part(cpu, spec, create, whole, first * size, (end - first) * size, pieces * size, &k->part[i], can));
     }
-    if (!*can) return LS_OK;
-    place_scratch(k);
-    if (!is_to_be_tried(spec, whole)) return LS_OK;
-    return ls__cpu_same_bits(cpu, spec, whole, &k->base, k->count, can);
+    if (*can) size_scratch(k);
+    return LS_OK;
 }
 
 ls_status ls__cpu_conv2d_share(ls_cpu *cpu, const ls_kernel_spec *spec, ls_cpu_create_fn create, ls_kernel **kernel) {
     static const ls_kernel_ops ops = {run, destroy};
     ls_kernel *whole = *kernel;
-    int64_t size, pieces;
-    int threads = cpu->base.options.threads, can;
-    if (threads < 2 || (spec->op != LS_OP_CONV2D && spec->op != LS_OP_CONV3D && !is_dense(spec))) return LS_OK;
+    int64_t size, pieces, count;
+    int threads = cpu->base.options.threads, alone, can;
+    if (spec->op != LS_OP_CONV2D && spec->op != LS_OP_CONV3D && !is_dense(spec)) return LS_OK;
     LS_TRY(find_pieces(cpu, spec, whole, &pieces, &size));
-    if (pieces < 2) return LS_OK;
+    LS_TRY(computes_each_alone(cpu, spec, whole, &alone));
+    count = !alone ? fixed_parts(spec, whole, pieces, size) : pieces < threads ? pieces : threads;
+    if (count < 2) return LS_OK;
     parts_kernel *k;
     LS_TRY(ls_calloc(1, sizeof *k, &k));
     k->base = *whole;
     k->base.ops = &ops;
     k->threads = threads;
-    k->count = pieces < threads ? (int)pieces : threads;
+    k->count = (int)count;
     ls_status status = make_parts(cpu, spec, create, whole, k, pieces, size, &can);
     if (status != LS_OK || !can) {
         destroy(&k->base);

@@ -7,7 +7,6 @@
 #include "device/cpu/dnnl_api.h"
 #include "device/host.h"
 
-typedef struct ls_cpu_trial ls_cpu_trial;  // trial.h
 typedef struct ls_cpu_table ls_cpu_table;  // table.h
 
 typedef struct ls_cpu {
@@ -16,7 +15,6 @@ typedef struct ls_cpu {
     pthread_mutex_t mutex;  // guards the lists
     ls_layout **layouts;
     int layout_count, layout_capacity;
-    ls_cpu_trial *trials;
     ls_cpu_table *tables;
 } ls_cpu;
 

@@ -5,7 +5,7 @@
 #include "device/cpu/cpu.h"
 
 // *kernel is the library's for a spec of LS_PASS_BACKWARD_WEIGHTS of a dense layer of vectors. Puts ours in its place where it is one of the
-// kernels that ours is faster than and gives the same bits as, which is tried; else leaves it. Errors: OUT_OF_MEMORY.
+// kernels that ours is faster than; else leaves it. Errors: OUT_OF_MEMORY.
 ls_status ls__cpu_dense_weights_replace(ls_cpu *cpu, const ls_kernel_spec *spec, ls_kernel **kernel);
 
 #endif

@@ -10,7 +10,6 @@
 #include "device/cpu/loops.h"
 #include "device/cpu/table.h"
 #include "device/cpu/team.h"
-#include "device/cpu/trial.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -187,7 +186,7 @@ static ls_status dnnl_kernel_run(ls_kernel *kernel, ls_queue *queue, const ls_sp
         LS_DNNL(dnnl_memory_set_data_handle(k->args[i].memory, pointer), "set a tensor's memory");
         k->bound[i] = pointer;
     }
-    if (k->threads > 1) ls__team_allow(k->threads);
+    ls__team_allow(k->threads > 1 ? k->threads : 1);
     dnnl_status_t ran = dnnl_primitive_execute(k->primitive, k->stream, k->count, k->args);
     if (k->threads > 1) ls__team_allow(1);
     LS_DNNL(ran, "run a kernel");
@@ -251,7 +250,6 @@ static void destroy(ls_device *device) {
         free(cpu->layouts[i]);
     }
     free(cpu->layouts);
-    ls__cpu_trials_free(cpu);
     ls__cpu_tables_free(cpu);
     if (cpu->engine) dnnl_engine_destroy(cpu->engine);
     pthread_mutex_destroy(&cpu->mutex);
