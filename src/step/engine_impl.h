@@ -58,7 +58,7 @@ typedef struct ls_progress ls_progress;
 
 // What a thread needs to do tasks.
 typedef struct ls_hand {
-    ls_span blocks;     // (block_count, block): partial sums; the first is the driver's
+    ls_span blocks;     // (block_count, block): partial sums; the first is for the mean gradient
     ls_span packed;     // (block): bf16, on the way into a message or out of one
     ls_span unit_sums;  // (block / LS_SLICE_ALIGN, 2): doubles
     double *host_sums;  // the same on the host, where the device's memory is not
