@@ -181,7 +181,7 @@ typedef struct ls_step_run {
     int backward;  // 0: forward
     int part,
         parts;  // forward: up to where the weights of the part-th bucket in config.forward_order are read first and no later one is;
-        // backward: until the gradients of bucket `part` are complete and its weights are not read any more
+    // backward: until the gradients of bucket `part` are complete and its weights are not read any more
     int last;          // 1: the lane's last micro-batch of the step
     ls_span gradient;  // of backward: (length), the padding and what is frozen must stay zero
 } ls_step_run;
