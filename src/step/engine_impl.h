@@ -1,7 +1,8 @@
 // The engine from inside.
 //   engine.c    planning: mesh, programs, who keeps what
 //   places.c    regions become memory
-//   run_host.c  the executor: lanes, the progress thread, waits
+//   run_host.c  the executor: lanes, their waits and votes
+//   progress.c  the progress thread
 //   messages.c  SEND and RECEIVE
 //   sums.c      ADD and what it takes: nodes brought together, block by block
 //   updates.c   MEASURE, DIRECT, UPDATE: the vector run by run, each with its formula
