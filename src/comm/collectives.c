@@ -1,4 +1,4 @@
-// Collectives that move bytes: broadcast, gather, all-gather, scatter, all-to-all. Reductions are in strategy/, which has the tree.
+// Collectives that move bytes: broadcast, gather, all-gather, scatter, all-to-all. Reductions are in step/, which has the tree.
 #include <stdio.h>
 #include <string.h>
 

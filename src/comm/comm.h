@@ -1,6 +1,7 @@
-// The workers of a job: who they are, which share a host, and how they exchange bytes. Only strategy/ and train/ see this.
-// Called from one thread of a worker at a time: its main thread, and while a step runs that of the exchange, where any_thread is 1
-// (MPI_THREAD_SERIALIZED); after it, until what is `away` was brought home (ls_comm_home), where `between` is. Replicas synchronize at barriers in shared memory instead.
+// The workers of a job: who they are, which share a host, and how they exchange bytes. Only step/, async/ and train/ see this.
+// Called from one thread of a worker at a time: its main thread, and while a step runs its progress thread, where any_thread is 1
+// (MPI_THREAD_SERIALIZED); after it, until what is `away` was brought home (ls_comm_home), where `between` is. Replicas wait for each
+// other in shared memory instead.
 #ifndef LS_COMM_COMM_H
 #define LS_COMM_COMM_H
 

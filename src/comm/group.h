@@ -7,7 +7,7 @@
 
 #include "comm/comm.h"
 
-// Tags of messages: below, strategies' (MPI promises so many); from here on, a block for each group.
+// Tags of messages: below, those of steps (MPI promises so many); from here on, a block for each group.
 #define LS_GROUP_FIRST_TAG 32768
 
 #define LS_GROUP_WORDS 400  // of what a worker calls, or fails with

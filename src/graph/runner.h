@@ -1,4 +1,4 @@
-// A plan with memory of its own on its device, on one queue: for predictions, measurements and tests. Training has strategies that own
+// A plan with memory of its own on its device, on one queue: for predictions, measurements and tests. Training has engines that own
 // the weights, and does without.
 #ifndef LS_GRAPH_RUNNER_H
 #define LS_GRAPH_RUNNER_H

@@ -31,7 +31,7 @@ struct ls_store {
     ls_param *params;
     int count;
     int owners;    // graphs and callers that hold it
-    void *placed;  // what trainers of several graphs share: train/home.h; NULL: none yet
+    void *placed;  // what trainers of several graphs share (train/trainer.c); NULL: none yet
 };
 
 // The index of a parameter by its name; -1: there is none.

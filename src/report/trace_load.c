@@ -129,7 +129,7 @@ static ls_status take_facts(reader *r, const json_t *facts) {
         return broken(r, "it speaks of more workers and replicas than it has room for");
     t->workers = (int)workers;
     t->replicas_per_worker = (int)replicas;
-    r->per_worker = 2 * t->replicas_per_worker + 16;  // loaders, and threads that a strategy may have
+    r->per_worker = 2 * t->replicas_per_worker + 16;  // loaders, and threads that exchange
     LS_TRY(ls_calloc(workers * r->per_worker, sizeof *r->tracks, &r->tracks));
     LS_TRY(ls_calloc(workers, sizeof *r->names, &r->names));
     LS_TRY(ls_calloc(workers, sizeof *r->computing, &r->computing));

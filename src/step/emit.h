@@ -5,8 +5,10 @@
 //
 //     emit_lanes.c     what lanes do: kernels, sums of their own micro-batches, votes, the end of the step
 //     emit_routes.c    sums to their owners, weights or totals back
-//     emit_sparse.c    of top-k: what is not zero goes to all hosts
-//     strategies.c     the table
+//     emit_sparse.c    of top-k: what is not zero goes to all hosts; and pushes of asynchronous training
+//     emit_update.c    updates, and norms where they come first
+//     emitter.c        the whole: regions, signals, and who does what for a bucket
+//     strategies.c     the table of cuts and routes
 #ifndef LS_STEP_EMIT_H
 #define LS_STEP_EMIT_H
 

@@ -181,7 +181,7 @@ typedef struct ls_step_run {
     int backward;  // 0: forward
     int part,
         parts;  // forward: up to where the weights of the part-th bucket in config.forward_order are read first and no later one is;
-        // backward: until the gradients of bucket `part` are complete and its weights are not read any more
+    // backward: until the gradients of bucket `part` are complete and its weights are not read any more
     int last;          // 1: the lane's last micro-batch of the step
     ls_span gradient;  // of backward: (length), the padding and what is frozen must stay zero
 } ls_step_run;
@@ -227,7 +227,7 @@ ls_span ls_engine_scratch_gradient(const ls_engine *engine, int lane);
 int ls_engine_is_early(const ls_engine *engine);
 int ls_engine_is_home(const ls_engine *engine, int lane);  // whether the lane's latest step is whole
 // Waits until it is, this lane's part of ls_engine_not_finite included; the main thread may communicate again then. By the lane's thread. Not
-// collective. Errors: as ls_engine_step, of that step.
+// collective. Errors: as ls_engine_end, of that step.
 ls_status ls_engine_home(ls_engine *engine, int lane, ls_queue *queue, ls_step_times *times);
 // How many buckets were exchanged before backward ended, in the mean of steps so far: config.in_order of the next engine. Not while a step runs.
 int ls_engine_reached(const ls_engine *engine);

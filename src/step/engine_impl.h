@@ -1,7 +1,8 @@
 // The engine from inside.
 //   engine.c    planning: mesh, programs, who keeps what
 //   places.c    regions become memory
-//   run_host.c  the executor: lanes, the progress thread, waits
+//   run_host.c  the executor: lanes, their waits and votes
+//   progress.c  the progress thread
 //   messages.c  SEND and RECEIVE
 //   sums.c      ADD and what it takes: nodes brought together, block by block
 //   updates.c   MEASURE, DIRECT, UPDATE: the vector run by run, each with its formula
@@ -58,7 +59,7 @@ typedef struct ls_progress ls_progress;
 
 // What a thread needs to do tasks.
 typedef struct ls_hand {
-    ls_span blocks;     // (block_count, block): partial sums; the first is the driver's
+    ls_span blocks;     // (block_count, block): partial sums; the first is for the mean gradient
     ls_span packed;     // (block): bf16, on the way into a message or out of one
     ls_span unit_sums;  // (block / LS_SLICE_ALIGN, 2): doubles
     double *host_sums;  // the same on the host, where the device's memory is not

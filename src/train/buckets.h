@@ -1,4 +1,4 @@
-// In which pieces gradients are exchanged, for whoever makes a strategy: the trainer, and <lockstep/exchange.h>.
+// In which pieces gradients are exchanged, for whoever makes an engine: the trainer, and <lockstep/exchange.h>.
 #ifndef LS_TRAIN_BUCKETS_H
 #define LS_TRAIN_BUCKETS_H
 

@@ -1,5 +1,5 @@
 // The lanes at work: each replica of a worker is a thread that computes its run of micro-batches, then goes
-// through the strategy's step together with all others.
+// through the engine's step together with all others.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
@@ -192,7 +192,7 @@ static ls_step_times times_of(const ls_replica *r) {
     return times;
 }
 
-// What the strategy has made this replica wait for is exchange that nothing has hidden.
+// What the engine has made this replica wait for is exchange that nothing has hidden.
 static void add_times(ls_replica *r, const ls_step_times *times) {
     r->phases.exchange += ls_step_exchange(times);
     r->phases.update += ls_step_update(times);

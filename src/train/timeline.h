@@ -10,7 +10,7 @@ struct ls_trainer;
 struct ls_replica;
 
 // What a replica does, in the words of the trace and their category, by which summaries add up. Behind these names come those of
-// the strategy's phases, then those of the plans' steps.
+// the engine's phases (step/engine.h), then those of the plans' steps.
 #define LS_SPAN_LIST(X)                                                                                                \
     X(EPOCH, "epoch", "epoch")                                                                                         \
     X(SET_UP, "set up the epoch", "epoch")                                                                             \
