@@ -317,7 +317,6 @@ int ls_engine_forward_bucket(const ls_engine *e, int part) {
     return e->forward_order ? e->forward_order[part] : e->emit.bucket_count - 1 - part;
 }
 
-const ls_strategy *ls_engine_strategy(const ls_engine *e) { return e->strategy; }
 const ls_engine_config *ls_engine_config_of(const ls_engine *e) { return &e->config; }
 const ls_mesh *ls_engine_mesh(const ls_engine *e) { return e->mesh; }
 int ls_engine_sends_totals(const ls_engine *e) { return e->emit.ways.totals && e->mesh->hosts > 1; }

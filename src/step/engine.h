@@ -103,7 +103,6 @@ void ls_engine_abandon(ls_engine **engine);
 void ls_engine_bucket_ends(ls_compress compress, const ls_segment *segments, int segment_count, int64_t *ends,
                            int *count);
 
-const ls_strategy *ls_engine_strategy(const ls_engine *engine);
 const ls_engine_config *ls_engine_config_of(const ls_engine *engine);  // without what was borrowed while planning
 const ls_mesh *ls_engine_mesh(const ls_engine *engine);
 int ls_engine_sends_totals(const ls_engine *engine);  // 1: between hosts sums go both ways, and no weights
@@ -229,8 +228,6 @@ int ls_engine_is_home(const ls_engine *engine, int lane);  // whether the lane's
 // Waits until it is, this lane's part of ls_engine_not_finite included; the main thread may communicate again then. By the lane's thread. Not
 // collective. Errors: as ls_engine_end, of that step.
 ls_status ls_engine_home(ls_engine *engine, int lane, ls_queue *queue, ls_step_times *times);
-// How many buckets were exchanged before backward ended, in the mean of steps so far: config.in_order of the next engine. Not while a step runs.
-int ls_engine_reached(const ls_engine *engine);
 
 // Steps that config.skip_not_finite has left out since the engine was made. Not while a step runs. Not collective.
 int64_t ls_engine_skipped(const ls_engine *engine);

@@ -30,7 +30,6 @@ void ls__progress_begin(ls_engine *e, uint64_t number, const ls_step_info *info)
     if (p->asked < number) {
         p->asked = number;
         p->info[number % 2] = *info;
-        p->ended = 0;
         pthread_cond_signal(&p->work);
     }
     p->inside++;
@@ -42,7 +41,6 @@ void ls__progress_ended(ls_engine *e) {
     if (!p) return;
     pthread_mutex_lock(&p->lock);
     p->inside--;
-    p->ended++;
     pthread_mutex_unlock(&p->lock);
     ls_signal_wake(&p->pulse);
 }
@@ -89,7 +87,6 @@ typedef struct progressing {
     ls_step_times times;
     int waits_for_messages;  // in the latest look
     int peer, bucket;
-    int64_t begun, begun_before;  // buckets that were begun, and before all lanes had ended
 } progressing;
 
 static void note(progressing *x, ls_status status, const ls_task *t) {
@@ -155,7 +152,6 @@ static int advance(progressing *x, int index) {
     const ls_task_queue *tasks = &x->w.program->queues[x->w.program->lanes + index];
     int moved = 0, bucket = c->task < tasks->count ? tasks->tasks[c->task].bucket : 0;
     while (c->task < tasks->count && tasks->tasks[c->task].bucket == bucket && try_task(x, tasks, c)) {
-        if (index < LS_CHANNELS && tasks->tasks[c->task].kind == LS_TASK_WAIT && !moved) x->begun++;
         c->task++;
         moved = 1;
     }
@@ -197,13 +193,12 @@ static void nap(progressing *x, uint32_t pulse) {
     ls_signal_nap(&x->p->pulse, pulse, looks ? NAP_SECONDS : REST_SECONDS);
 }
 
-// Whether lanes have something to do that hides what this thread does; and whether all have come to the end of the step. Who is waited for is there for
+// Whether lanes have something to do that hides what this thread does. Who is waited for is there for
 // the main thread to tell.
-static int lanes_compute(progressing *x, int *ended, int *quit) {
+static int lanes_compute(progressing *x, int *quit) {
     ls_progress *p = x->p;
     pthread_mutex_lock(&p->lock);
     *quit = p->quit;
-    *ended = p->asked > x->w.number || p->ended == p->engine->config.lanes;
     p->peer = x->waits_for_messages ? x->peer : -1;
     p->bucket = x->bucket;
     int computing = p->waiting < p->inside;
@@ -221,8 +216,7 @@ static void run_step(ls_progress *p, uint64_t number, const ls_step_info *info) 
     int quit = 0;
     for (double now = x.times.since; !is_over(&x) && !quit;) {
         uint32_t pulse = atomic_load(&p->pulse);
-        int ended, moved = 0, busy = x.waits_for_messages, computing = lanes_compute(&x, &ended, &quit);
-        if (!ended) x.begun_before = x.begun;
+        int moved = 0, busy = x.waits_for_messages, computing = lanes_compute(&x, &quit);
         x.waits_for_messages = 0;
         for (int i = 0; i < p->channel_count; i++) moved |= advance(&x, i);
         double since = now;
@@ -232,8 +226,6 @@ static void run_step(ls_progress *p, uint64_t number, const ls_step_info *info) 
     }
     note(&x, ls_synchronize(p->queue), NULL);
     ls__lap(&x.times, LS_STEP_GATHER);
-    p->reached += x.begun_before;
-    p->reached_steps++;
 }
 
 static void *thread_main(void *user) {
@@ -325,8 +317,3 @@ void ls_engine_record(ls_engine *e, ls_trace *trace, int first) {
 }
 
 double ls_engine_hidden_seconds(const ls_engine *e) { return e->progress ? e->progress->seconds : 0; }
-
-int ls_engine_reached(const ls_engine *e) {
-    const ls_progress *p = e->progress;
-    return p && p->reached_steps ? (int)(p->reached / p->reached_steps) : 0;
-}

@@ -19,7 +19,6 @@ struct ls_progress {
     uint64_t asked, finished;  // steps
     ls_step_info info[2];      // of the steps that were asked for, in turn
     int inside, waiting;       // lanes that have begun a step and not come to its end; of these, who wait
-    int ended;                 // lanes that have come to the end of the step that was asked for last
     int peer, bucket;          // the rank that is waited for, -1: nobody, and for which bucket
     ls_status status;          // the first failure, and its sentence
     char failure[1024];
@@ -27,7 +26,6 @@ struct ls_progress {
     ls_trace *trace;
     int trace_first;
     double seconds, looked;  // ls_engine_hidden_seconds; when the transport was last looked at
-    int64_t reached, reached_steps;
 };
 
 // A lane has begun a step, computes no more in it, waits.
