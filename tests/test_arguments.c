@@ -296,6 +296,16 @@ static void trainers(void **state) {
     NEEDS("config", ls_memory_plan(context, g, &job, NULL, &memory));
     NEEDS("out", ls_memory_plan(context, g, &job, &config, NULL));
     OK(ls_memory_plan(context, g, &job, &config, &memory));
+    FILE *nowhere = fopen("/dev/null", "w");
+    assert_non_null(nowhere);
+    NEEDS("context", ls_program_write(NULL, g, &job, &config, 0, 0, nowhere));
+    NEEDS("graph", ls_program_write(context, NULL, &job, &config, 0, 0, nowhere));
+    NEEDS("job", ls_program_write(context, g, NULL, &config, 0, 0, nowhere));
+    NEEDS("config", ls_program_write(context, g, &job, NULL, 0, 0, nowhere));
+    NEEDS("out", ls_program_write(context, g, &job, &config, 0, 0, NULL));
+    assert_int_equal(ls_program_write(context, g, &job, &config, 2, 0, nowhere), LS_STATUS_INVALID_ARGUMENT);
+    OK(ls_program_write(context, g, &job, &config, 0, 1, nowhere));
+    fclose(nowhere);
     assert_int_equal(memory.workers, 2);
     assert_null(ls_memory_part_name(LS_MEMORY_PARTS));
     ls_dataset_destroy(&d);

@@ -343,6 +343,12 @@ static const struct mutant {
     {&sparse, 3, 0, LS_TASK_ENCODE, 0, DROP, LS_CHECK_UNWRITTEN},
     {&clipped, 3, 0, LS_TASK_MEASURE, 0, DROP, LS_CHECK_UNWRITTEN},
     {&layers, 2, 0, LS_TASK_DIRECT, 0, DROP, LS_CHECK_UNWRITTEN},
+    {&several, 6, 0, LS_TASK_REFRESH, 0, DROP, LS_CHECK_UNWRITTEN},
+    {&several, 6, 0, LS_TASK_MERGE, 0, DROP, LS_CHECK_VOTE},
+    {&several, 6, 0, LS_TASK_LOOK, 0, DROP, LS_CHECK_VOTE},
+    {&several, 6, 0, LS_TASK_LOOK, 0, REPEAT, LS_CHECK_VOTE},
+    {&clipped, 3, 0, LS_TASK_CLIP, 0, DROP, LS_CHECK_UNWRITTEN},
+    {&layers, 2, 1, LS_TASK_NORMS, 0, DROP, LS_CHECK_UNWRITTEN},
     // in another order
     {&several, 6, 1, LS_TASK_SEND, 0, FIRST, LS_CHECK_RACE},
     {&several, 6, 1, LS_TASK_RECEIVE, 0, LAST, LS_CHECK_UNWRITTEN},
@@ -353,6 +359,10 @@ static const struct mutant {
     {&several, 6, 1, LS_TASK_VOTE, -1, LAST, LS_CHECK_VOTE},
     {&clipped, 3, 0, LS_TASK_CLIP, 0, FIRST, LS_CHECK_UNWRITTEN},
     {&layers, 2, 1, LS_TASK_NORMS, 0, FIRST, LS_CHECK_UNWRITTEN},
+    {&several, 6, 0, LS_TASK_REFRESH, 0, FIRST, LS_CHECK_UNWRITTEN},
+    {&clipped, 3, 1, LS_TASK_CLIP, 0, LAST, LS_CHECK_UNWRITTEN},
+    {&layers, 2, 0, LS_TASK_NORMS, 0, LAST, LS_CHECK_UNWRITTEN},
+    {&several, 6, 0, LS_TASK_MERGE, 0, FIRST, LS_CHECK_VOTE},
     // elements, nodes and peers that are others
     {&several, 6, 1, LS_TASK_SEND, 0, PEER, LS_CHECK_SIZE},
     {&several, 6, 1, LS_TASK_SEND, 0, TAG, LS_CHECK_DEADLOCK},
@@ -373,6 +383,8 @@ static const struct mutant {
     {&central, 4, 0, LS_TASK_UPDATE, 0, FEWER_INPUTS, LS_CHECK_ROOT},
     {&central, 4, 2, LS_TASK_RECEIVE, -1, DROP, LS_CHECK_VOTE},
     // steps that overlap
+    {&early, 3, 0, LS_TASK_REFRESH, 0, DROP, LS_CHECK_CONTENT},
+    {&early, 3, 0, LS_TASK_REFRESH, 1, SHORTER, LS_CHECK_CONTENT},
     {&early, 3, 0, LS_TASK_WAIT, 0, LAGS, LS_CHECK_DEADLOCK},
     {&early, 3, 0, LS_TASK_WAIT, 0, DROP, LS_CHECK_RACE},
     {&early, 3, 1, LS_TASK_WAIT, -1, DROP, LS_CHECK_RACE},

@@ -838,11 +838,12 @@ static void test_votes(ls_comm *comm, ls_device *device) {
 
 // --- two that share weights ------------------------------------------------------------------------------------------
 
-static void step_once(ls_comm *comm, ls_engine *engine, ls_queue *queue, int64_t length, int step, float value) {
+static void step_of(ls_comm *comm, ls_engine *engine, ls_queue *queue, int64_t length, int64_t v, int step,
+                    float value) {
     float *ones;
     CHECK_OK(comm, ls_memory_alloc(length * 4, &ones));
     for (int64_t i = 0; i < length; i++) ones[i] = value;
-    ls_step_info info = {.micro_batches = comm->size, .samples = comm->size, .lr = 1, .step = step};
+    ls_step_info info = {.micro_batches = v, .samples = v, .lr = 1, .step = step};
     ls_step_times times = {.since = ls_clock()};
     ls_step_run run;
     ls_vote decision;
@@ -851,6 +852,43 @@ static void step_once(ls_comm *comm, ls_engine *engine, ls_queue *queue, int64_t
         if (run.backward && run.part == 0) CHECK_OK(comm, ls_write(queue, run.gradient, ones, length * 4));
     CHECK_OK(comm, ls_engine_end(engine, 0, &decision));
     ls_memory_free(ones);
+}
+
+static void step_once(ls_comm *comm, ls_engine *engine, ls_queue *queue, int64_t length, int step, float value) {
+    step_of(comm, engine, queue, length, comm->size, step, value);
+}
+
+// Where any number of micro-batches may come, a shorter step may have more messages than the full one, and more different programs are made than are
+// kept: each step takes 1 from all weights, the same ones again as those that were given up.
+static void test_any_count(ls_comm *comm, ls_device *device) {
+    static const int64_t ends[] = {64, 256};
+    for (int i = 0; i < 2 * OWN_WAYS; i++) {
+        int w = i / 2;
+        if (!is_possible(comm, w)) continue;
+        ls_engine *engine;
+        ls_queue *queue;
+        ls_engine_config config = {.comm = comm,
+                                   .device = device,
+                                   .lanes = 1,
+                                   .servers = ways[w].servers,
+                                   .algorithm = ways[w].algorithm,
+                                   .length = 256,
+                                   .bucket_ends = ends,
+                                   .bucket_count = 2,
+                                   .micro_batches = 192,
+                                   .other_count_count = -1,
+                                   .progress = i % 2};
+        CHECK_OK(comm, ls_optimizer_find("sgd", &config.optimizer));
+        CHECK_OK(comm, ls_engine_create(ways[w].name, &config, &engine));
+        CHECK_OK(comm, ls_queue_create(device, &queue));
+        for (int step = 1; step <= 40; step++)
+            step_of(comm, engine, queue, 256, step % 20 == 3 ? 192 : 192 - (step - 1) % 20, step, 1);
+        float *weights = contents(comm, queue, ls_engine_weights(engine), 256);
+        for (int64_t k = 0; k < 256; k++) CHECK(comm, weights[k] == -40.0f);
+        ls_memory_free(weights);
+        ls_queue_destroy(&queue);
+        ls_engine_destroy(&engine);
+    }
 }
 
 // Two engines with optimizers of their own take turns: with sgd and a rate of 1 each step takes 1 from all weights. The one with the
@@ -952,6 +990,7 @@ static void test_all(ls_comm *comm, float *expected) {
         test_roles_refused(comm, device);
         test_votes(comm, device);
         test_shared_weights(comm, device);
+        test_any_count(comm, device);
         ls_device_destroy(&device);
     }
 }

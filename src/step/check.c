@@ -15,6 +15,9 @@ const char *const ls_check_words[LS_CHECK_FAULTS] = {
 
 typedef struct queue {
     int rank, index, step, task;
+    int looked;                    // in this step
+    uint32_t clipped, clipped_in;  // a lane's: when it knew the factor of clipping, in the step before this number
+    uint32_t normed, normed_in;    // likewise the norms of layers
 } queue;
 
 // A message on its way, with what it holds.
@@ -26,7 +29,10 @@ typedef struct letter {
     ls__content content;
     ls__send *source;
     uint32_t *clock;
+    uint64_t *votes;  // of which hosts it knows; NULL: it brings something else
 } letter;
+
+enum { LS__ARRIVALS = 32 };
 
 typedef struct signal_step {
     int count;
@@ -46,6 +52,10 @@ typedef struct checker {
     int *signal_of;        // (ranks): where its own begin
     int *host_signal_of;   // (hosts)
     uint32_t *votes;       // (steps, queue_count): when a lane has voted
+    int vote_words;        // of a set of hosts
+    uint64_t *known;       // (steps, hosts, vote_words): whose votes a host has merged
+    uint64_t *arrived;     // (steps, hosts, LS__ARRIVALS, vote_words): and received
+    int *copies_of;        // (ranks): the number of what stands for working copies; -1: there are none
     ls_check_fault fault;
 } checker;
 
@@ -195,6 +205,13 @@ static ls_status encode(checker *x, int qi, const ls_task *t) {
 
 // --- updates ---------------------------------------------------------------------------------------------------------
 
+// What a lane has to know before it goes on with what it kept: the factor of clipping, or norms.
+static int knows(const checker *x, int qi, const ls_task *t, int layers) {
+    const queue *q = &x->queues[qi], *lane = q - q->index + t->lane;
+    uint32_t at = layers ? lane->normed : lane->clipped, in = layers ? lane->normed_in : lane->clipped_in;
+    return in == (uint32_t)q->step + 1 && clock_of(x, qi)[lane - x->queues] >= at;
+}
+
 // What an update begins with: the root of the tree, or what was kept.
 static ls_status read_root(checker *x, int qi, const ls_task *t) {
     const queue *q = &x->queues[qi];
@@ -215,6 +232,9 @@ static ls_status update(checker *x, int qi, const ls_task *t) {
     const queue *q = &x->queues[qi];
     const ls_program *p = program_of(x, q);
     LS_TRY(read_root(x, qi, t));
+    if (x->in->config->clips && !x->in->config->layerwise && !knows(x, qi, t, 0))
+        return fail(x, q, LS_CHECK_UNWRITTEN, "the factor of clipping");
+    if (x->in->config->layerwise && !knows(x, qi, t, 1)) return fail(x, q, LS_CHECK_UNWRITTEN, "norms");
     for (int i = 0; i < t->outputs; i++) {  // weights, state
         const ls_operand *o = &p->operands[t->output + i];
         int kind = described(x, q, o)->kind == LS_REGION_STATE ? LS__STATE : LS__WEIGHTS;
@@ -247,23 +267,62 @@ static ls_status measure(checker *x, int qi, const ls_task *t) {
     const queue *q = &x->queues[qi];
     const ls_operand *kept = &program_of(x, q)->operands[t->output];
     LS_TRY(read_root(x, qi, t));
+    if (t->kind == LS_TASK_DIRECT && x->in->config->clips && !knows(x, qi, t, 0))
+        return fail(x, q, LS_CHECK_UNWRITTEN, "the factor of clipping");
     LS_TRY(write_as(x, qi, kept, t->end - t->begin, versioned(LS__KEPT, q->step, t->begin - kept->at)));
     return write_squares(x, qi, t->kind == LS_TASK_MEASURE ? LS_REGION_SQUARES : LS_REGION_LAYER_SQUARES);
 }
 
 static ls_status look_at_squares(checker *x, int qi, const ls_task *t) {
-    const queue *q = &x->queues[qi];
+    queue *q = &x->queues[qi], *lane = q - q->index + t->lane;
     const ls_operand *o = &program_of(x, q)->operands[t->input];
-    return read_as(x, qi, o, t->end - t->begin, versioned(LS__SQUARES, q->step, LS__ANY_SHIFT));
+    LS_TRY(read_as(x, qi, o, t->end - t->begin, versioned(LS__SQUARES, q->step, LS__ANY_SHIFT)));
+    if (t->kind == LS_TASK_CLIP)
+        lane->clipped = clock_of(x, qi)[qi], lane->clipped_in = (uint32_t)q->step + 1;
+    else
+        lane->normed = clock_of(x, qi)[qi], lane->normed_in = (uint32_t)q->step + 1;
+    return LS_OK;
+}
+
+// --- working copies --------------------------------------------------------------------------------------------------
+
+// Which part of the copies of a bucket is whose is the kernels' own: for the checker each of the parts is a whole vector.
+static int copies_parts(const checker *x, int rank) {
+    const ls_emit_config *c = x->in->config;
+    int ranks = c->ways.weights_shared && !c->far ? ls_mesh_host_ranks(c->mesh, ls_mesh_host(c->mesh, rank)) : 1;
+    return c->early ? ranks : ranks * c->mesh->lanes;
 }
 
 static ls_status refresh(checker *x, int qi, const ls_task *t) {
+    const ls_emit_config *c = x->in->config;
     const queue *q = &x->queues[qi];
     const ls_operand *o = &program_of(x, q)->operands[t->input];
     ls_operand some = *o;
-    int64_t n = x->in->config->length;
-    if (t->bucket >= 0) some.at = t->begin, n = t->end - t->begin;
-    return read_as(x, qi, &some, n, versioned(LS__WEIGHTS, q->step + 1, 0));
+    int64_t begin = t->bucket >= 0 ? t->begin : 0, end = t->bucket >= 0 ? t->end : c->length;
+    ls__content fresh = versioned(LS__WEIGHTS, q->step + 1, 0);
+    some.at = begin;
+    LS_TRY(read_as(x, qi, &some, end - begin, fresh));
+    if (t->parts != copies_parts(x, q->rank) || t->part >= t->parts) return fail(x, q, LS_CHECK_BOUNDS, "no such part");
+    int copies = x->copies_of[q->rank];
+    int64_t at = t->part * c->length;
+    fresh.shift = -at;
+    LS_TRY(note(x, q, ls__symbols_write(&x->memory, copies, at + begin, at + end, &fresh, qi, clock_of(x, qi))));
+    if (t->bucket < 0 || t->value > t->high || t->value < 0 || t->high > c->length) return LS_OK;
+    int whole = ls__symbols_holds(&x->memory, copies, at, at + t->value, &fresh) &&
+                ls__symbols_holds(&x->memory, copies, at + t->high, at + c->length, &fresh);
+    return whole ? LS_OK : fail(x, q, LS_CHECK_CONTENT, "copies are said to be new that are not");
+}
+
+static ls_status read_copies(checker *x, int qi, const ls_task *t) {
+    const queue *q = &x->queues[qi];
+    int copies = x->copies_of[q->rank], parts = copies_parts(x, q->rank);
+    for (int part = 0; part < parts && copies >= 0; part++) {
+        int64_t at = part * x->in->config->length;
+        ls__content held = versioned(LS__WEIGHTS, q->step, -at);
+        LS_TRY(
+            note(x, q, ls__symbols_read(&x->memory, copies, at + t->begin, at + t->end, &held, qi, clock_of(x, qi))));
+    }
+    return LS_OK;
 }
 
 // --- kernels ---------------------------------------------------------------------------------------------------------
@@ -272,6 +331,7 @@ static ls_status run(checker *x, int qi, const ls_task *t) {
     const queue *q = &x->queues[qi];
     const ls_program *p = program_of(x, q);
     LS_TRY(read_as(x, qi, &p->operands[t->input], t->end - t->begin, versioned(LS__WEIGHTS, q->step, 0)));
+    LS_TRY(read_copies(x, qi, t));
     if (t->pass == LS_RUN_FORWARD) return LS_OK;
     ls__content leaf = node_content(x, q, t, &p->operands[t->output]);
     leaf.raw = x->in->config->selects;
@@ -296,6 +356,39 @@ static ls_status copy(checker *x, int qi, const ls_task *t) {
                                  t->end - t->begin, qi, clock_of(x, qi)));
 }
 
+// --- votes -----------------------------------------------------------------------------------------------------------
+
+// The hosts whose votes this one has.
+static uint64_t *known_to(const checker *x, const queue *q) {
+    const ls_mesh *m = x->in->config->mesh;
+    return &x->known[((int64_t)q->step * m->hosts + ls_mesh_host(m, q->rank)) * x->vote_words];
+}
+
+static uint64_t *arrived_at(const checker *x, const queue *q, int round) {
+    const ls_mesh *m = x->in->config->mesh;
+    int64_t host = (int64_t)q->step * m->hosts + ls_mesh_host(m, q->rank);
+    return &x->arrived[(host * LS__ARRIVALS + round) * x->vote_words];
+}
+
+static void merge(checker *x, int qi, const ls_task *t) {
+    uint64_t *known = known_to(x, &x->queues[qi]), *arrived = arrived_at(x, &x->queues[qi], t->part % LS__ARRIVALS);
+    for (int i = 0; i < x->vote_words; i++) known[i] |= arrived[i];
+}
+
+static ls_status look(checker *x, int qi) {
+    const ls_mesh *m = x->in->config->mesh;
+    queue *q = &x->queues[qi];
+    for (int other = 0; other < x->queue_count; other++) {
+        if (x->queues[other].index >= m->lanes) continue;
+        uint32_t at = x->votes[(int64_t)q->step * x->queue_count + other];
+        if (at == 0 || clock_of(x, qi)[other] < at) return fail(x, q, LS_CHECK_VOTE, "");
+    }
+    for (int host = 0; host < m->hosts; host++)
+        if (!(known_to(x, q)[host / 64] >> host % 64 & 1)) return fail(x, q, LS_CHECK_VOTE, "a host's is not merged");
+    q->looked++;
+    return LS_OK;
+}
+
 // --- messages --------------------------------------------------------------------------------------------------------
 
 static ls_status send(checker *x, int qi, const ls_task *t) {
@@ -309,9 +402,19 @@ static ls_status send(checker *x, int qi, const ls_task *t) {
     l->dtype = described(x, q, o)->dtype;
     LS_TRY(ls_calloc(x->queue_count, sizeof *l->clock, &l->clock));
     memcpy(l->clock, clock_of(x, qi), (size_t)x->queue_count * sizeof *l->clock);
-    if (described(x, q, o)->kind == LS_REGION_VOTES) return LS_OK;
+    if (described(x, q, o)->kind == LS_REGION_VOTES) {
+        LS_TRY(ls_calloc(x->vote_words, sizeof *l->votes, &l->votes));
+        memcpy(l->votes, known_to(x, q), (size_t)x->vote_words * sizeof *l->votes);
+        return LS_OK;
+    }
     return note(
         x, q, ls__symbols_send(&x->memory, region_at(x, q, o), o->at, o->at + t->end, qi, clock_of(x, qi), &l->source));
+}
+
+static void free_letter(letter *l) {
+    free(l->votes);
+    free(l->clock);
+    free(l);
 }
 
 // *blocked: nothing has come.
@@ -331,8 +434,14 @@ static ls_status receive(checker *x, int qi, const ls_task *t, int *blocked) {
     if (status == LS_OK && l->elements != t->end) status = fail(x, q, LS_CHECK_SIZE, "");
     if (status == LS_OK && l->source)
         status = note(x, q, ls__symbols_receive(&x->memory, l->source, region_at(x, q, o), o->at, qi, clock_of(x, qi)));
-    free(l->clock);
-    free(l);
+    if (status == LS_OK && l->votes) {
+        int64_t round = o->at - LS_VOTES_IN;
+        if (described(x, q, o)->kind != LS_REGION_VOTES || round < 0 || round >= LS__ARRIVALS)
+            status = fail(x, q, LS_CHECK_CONTENT, "votes belong elsewhere");
+        else
+            memcpy(arrived_at(x, q, (int)round), l->votes, (size_t)x->vote_words * sizeof *l->votes);
+    }
+    free_letter(l);
     return status;
 }
 
@@ -369,18 +478,6 @@ static void await(checker *x, int qi, const ls_task *t, int *blocked) {
     if (!*blocked && s->clock) take_over(clock_of(x, qi), s->clock, x->queue_count);
 }
 
-// --- votes -----------------------------------------------------------------------------------------------------------
-
-static ls_status look(checker *x, int qi) {
-    const queue *q = &x->queues[qi];
-    for (int other = 0; other < x->queue_count; other++) {
-        if (x->queues[other].index >= x->in->config->mesh->lanes) continue;
-        uint32_t at = x->votes[(int64_t)q->step * x->queue_count + other];
-        if (at == 0 || clock_of(x, qi)[other] < at) return fail(x, q, LS_CHECK_VOTE, "");
-    }
-    return LS_OK;
-}
-
 // --- running ---------------------------------------------------------------------------------------------------------
 
 static ls_status do_task(checker *x, int qi, const ls_task *t, int *blocked) {
@@ -403,7 +500,7 @@ static ls_status do_task(checker *x, int qi, const ls_task *t, int *blocked) {
     case LS_TASK_WAIT: await(x, qi, t, blocked); return LS_OK;
     case LS_TASK_VOTE: x->votes[(int64_t)x->queues[qi].step * x->queue_count + qi] = clock_of(x, qi)[qi]; return LS_OK;
     case LS_TASK_LOOK: return look(x, qi);
-    case LS_TASK_MERGE:
+    case LS_TASK_MERGE: merge(x, qi, t); return LS_OK;
     case LS_TASK_CALL:
     case LS_TASK_KINDS: break;
     }
@@ -417,6 +514,9 @@ static ls_status advance(checker *x, int qi, int *moved) {
         const ls_task_queue *tasks = &program_of(x, q)->queues[q->index];
         if (q->task == tasks->count) {
             ls__symbols_sent(&x->memory, qi, clock_of(x, qi));
+            if (q->index < x->in->config->mesh->lanes && q->looked != 1)
+                return fail(x, q, LS_CHECK_VOTE, "no decision");
+            q->looked = 0;
             q->task = 0;
             q->step++;
             continue;
@@ -463,8 +563,19 @@ static ls_status number_regions(checker *x) {
     LS_TRY(ls_calloc(m->ranks + 1, sizeof(int), &x->first_region));
     for (int r = 0; r < m->ranks; r++) x->first_region[r + 1] = all += x->in->regions[r]->count;
     LS_TRY(ls_calloc(all, sizeof(int), &x->region_of));
+    LS_TRY(ls_calloc(m->ranks, sizeof(int), &x->copies_of));
     for (int r = 0; r < m->ranks; r++) {
+        const ls_emit_config *c = x->in->config;
         int first = m->host_first[ls_mesh_host(m, r)];
+        x->copies_of[r] = -1;
+        if (c->ways.weights_shared && !c->far && r > first) {
+            x->copies_of[r] = x->copies_of[first];
+        } else if (c->copies || c->early) {
+            int64_t elements = copies_parts(x, r) * c->length;
+            ls__content begins = versioned(LS__WEIGHTS, 0, LS__ANY_SHIFT);
+            LS_TRY(ls__symbols_region(&x->memory, elements, &x->copies_of[r]));
+            ls__symbols_write(&x->memory, x->copies_of[r], 0, elements, &begins, -1, NULL);
+        }
         for (int i = 0; i < x->in->regions[r]->count; i++) {
             const ls_region *region = &x->in->regions[r]->list[i];
             int *number = &x->region_of[x->first_region[r] + i];
@@ -495,6 +606,12 @@ static ls_status set_up(checker *x) {
         for (int i = 0; i < x->in->programs[r]->queue_count; i++) x->queues[all++] = (queue){.rank = r, .index = i};
     LS_TRY(ls_calloc((int64_t)x->queue_count * x->queue_count, sizeof *x->clocks, &x->clocks));
     LS_TRY(ls_calloc((int64_t)x->queue_count * x->in->steps, sizeof *x->votes, &x->votes));
+    x->vote_words = m->hosts / 64 + 1;
+    LS_TRY(ls_calloc((int64_t)x->in->steps * m->hosts * x->vote_words, sizeof *x->known, &x->known));
+    LS_TRY(ls_calloc((int64_t)x->in->steps * m->hosts * LS__ARRIVALS * x->vote_words, sizeof *x->arrived, &x->arrived));
+    for (int step = 0; step < x->in->steps; step++)  // one's own
+        for (int h = 0; h < m->hosts; h++)
+            x->known[((int64_t)step * m->hosts + h) * x->vote_words + h / 64] = (uint64_t)1 << h % 64;
     LS_TRY(ls_calloc(m->ranks, sizeof(int), &x->signal_of));
     LS_TRY(ls_calloc(m->hosts, sizeof(int), &x->host_signal_of));
     for (int h = 0; h < m->hosts; h++) {
@@ -514,8 +631,7 @@ static void clean_up(checker *x) {
     int64_t signals = 0;
     for (letter *l = x->letters, *next; l; l = next) {
         next = l->next;
-        free(l->clock);
-        free(l);
+        free_letter(l);
     }
     if (x->signals) {
         for (int r = 0; r < m->ranks; r++)
@@ -527,6 +643,9 @@ static void clean_up(checker *x) {
     free(x->signal_of);
     free(x->host_signal_of);
     free(x->votes);
+    free(x->known);
+    free(x->arrived);
+    free(x->copies_of);
     free(x->clocks);
     free(x->queues);
     free(x->region_of);

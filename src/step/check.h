@@ -6,7 +6,8 @@
 //     only siblings are added, and every update begins with the root of the tree over all micro-batches of its step,
 //     nothing is read before it is written, and nothing is written that somebody may still be reading, or sending,
 //     every message is received, in the order in which it was sent, in the same size and type, and none rounds,
-//     a signal is counted in its own step, nobody waits for ever, and all weights are new after every step.
+//     a signal is counted in its own step, nobody waits for ever, all weights and copies of them are new after every step,
+//     and who updates knows the norms that it has to, and who decides the votes of all.
 #ifndef LS_STEP_CHECK_H
 #define LS_STEP_CHECK_H
 

@@ -16,6 +16,9 @@
 
 #define LS_SLICE_ALIGN 64  // floats: where the vector may be cut
 
+// Elements of the region of votes: what a host sends in each round, and what comes.
+enum { LS_VOTES_OUT = 8, LS_VOTES_IN = 32 };
+
 typedef struct ls_emit_config ls_emit_config;
 
 // Elements [*begin, *end) of a bucket that lane `lane` of rank `rank` has.

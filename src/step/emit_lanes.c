@@ -135,14 +135,14 @@ void ls__emit_votes(ls_emitter *e) {
         int from = m->host_first[(e->host + e->hosts - (1 << k)) % e->hosts];
         ls_task *t = ls__emit(e, q, LS_TASK_SEND, -1);
         t->peer = to, t->tag = ls__tag(LS_TAG_VOTES, 0), t->end = 1, t->inputs = 1;
-        ls__operand(e, e->votes, 8 + k, (ls_piece){0, 0});
+        ls__operand(e, e->votes, LS_VOTES_OUT + k, (ls_piece){0, 0});
         t = ls__emit(e, q, LS_TASK_RECEIVE, -1);
         t->peer = from, t->tag = ls__tag(LS_TAG_VOTES, 0), t->end = 1, t->outputs = 1;
-        t->output = ls__operand(e, e->votes, 32 + k, (ls_piece){0, 0});
+        t->output = ls__operand(e, e->votes, LS_VOTES_IN + k, (ls_piece){0, 0});
         t = ls__emit(e, q, LS_TASK_MERGE, -1);
         t->part = k;
         t->inputs = 1;
-        ls__operand(e, e->votes, 32 + k, (ls_piece){0, 0});
+        ls__operand(e, e->votes, LS_VOTES_IN + k, (ls_piece){0, 0});
     }
     ls__signal(e, q, e->decided, -1);
 }

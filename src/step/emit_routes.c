@@ -31,19 +31,13 @@ typedef struct hop {
     int parent, round, first, end;  // [first, end): the hosts that a host speaks for when it sends
 } hop;
 
-static int levels_of(int n) {
-    int levels = 0;
-    while (1 << levels < n) levels++;
-    return levels;
-}
-
 // The route to an owner's host, of all hosts.
 static void find_hops(const ls_emitter *e, int owner_host, hop *hops) {
     for (int h = 0; h < e->hosts; h++) {
         hops[h] = (hop){.first = h, .end = h + 1, .round = -1};
         hops[h].parent = e->c->ways.route(e->hosts, owner_host, h, &hops[h].round);
     }
-    for (int round = 0; round <= levels_of(e->hosts); round++)
+    for (int round = 0; round <= ls_tree_levels(e->hosts); round++)
         for (int h = 0; h < e->hosts; h++) {
             hop *to = hops[h].parent >= 0 && hops[h].round == round ? &hops[hops[h].parent] : NULL;
             if (to && hops[h].first < to->first) to->first = hops[h].first;
@@ -520,7 +514,7 @@ static void add_total(routes *r, int bucket) {
             ls_task *t = ls__emit(e, adders.first + i, LS_TASK_ADD, bucket);
             t->begin = from, t->end = to;
             ls__inputs(e, t, count);
-            ls_piece root = {0, levels_of((int)e->v)};
+            ls_piece root = {0, ls_tree_levels(e->v)};
             t->output = ls__operand(e, e->totals, from, root);
             t->outputs = 1;
         }
@@ -530,7 +524,7 @@ static void add_total(routes *r, int bucket) {
 
 static int list_total(void *user, ls_emitter *e, int rank, int bucket, int64_t at, ls_operand *out) {
     (void)user, (void)rank, (void)bucket;
-    out[0] = (ls_operand){e->totals, at, {0, levels_of((int)e->v)}};
+    out[0] = (ls_operand){e->totals, at, {0, ls_tree_levels(e->v)}};
     return 1;
 }
 

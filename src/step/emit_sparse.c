@@ -185,9 +185,7 @@ void ls__emit_push(ls_emitter *e) {
         ls_task *t = ls__emit(e, lane, LS_TASK_ADD, 0);
         t->begin = begin, t->end = end;
         ls__inputs(e, t, count);
-        int level = 0;
-        while ((int64_t)1 << level < e->v) level++;
-        t->output = ls__operand(e, region, begin, (ls_piece){0, level});
+        t->output = ls__operand(e, region, begin, (ls_piece){0, ls_tree_levels(e->v)});
         t->outputs = 1;
     }
     ls__join(e, adders, 0, 0);

@@ -122,9 +122,8 @@ int ls_emit_slots(const ls_emit_config *c, int host) {
 
 // A run has at most two nodes of each level.
 int ls_emit_most_nodes(const ls_emit_config *c) {
-    int levels = 1;
-    while ((int64_t)1 << levels < c->counts[0]) levels++;
-    return 2 * levels;
+    int levels = ls_tree_levels(c->counts[0]);
+    return levels > 0 ? 2 * levels : 2;
 }
 
 int ls__bucket_at(const ls_emit_config *c, int position) {

@@ -164,9 +164,6 @@ static ls_status plan_programs(ls_engine *e) {
     for (int i = e->emit.count_count - 1; i >= 0; i--) {
         ls_program *p;
         LS_TRY(ls_emit(&e->emit, e->rank, e->counts[i], &e->regions, &p));
-        if (p->queues[0].count > e->request_count) e->request_count = p->queues[0].count;
-        for (int q = p->lanes; q < p->queue_count; q++)
-            if (p->queues[q].count > e->channel_tasks) e->channel_tasks = p->queues[q].count;
         if (i < LS_MAX_PROGRAMS)
             e->programs[i] = p;
         else
@@ -174,24 +171,49 @@ static ls_status plan_programs(ls_engine *e) {
     }
     e->program_count = e->emit.count_count < LS_MAX_PROGRAMS ? e->emit.count_count : LS_MAX_PROGRAMS;
     e->slots = ls_emit_slots(&e->emit, ls_mesh_host(e->mesh, e->rank));
-    return e->config.progress ? LS_OK : ls_calloc(e->request_count, sizeof *e->requests, &e->requests);
+    return LS_OK;
 }
 
-// Made by the first lane that needs it, in place of the one that was made first; not of the full step's, nor of one that another lane, or the thread of
-// the exchange, may be at still.
-ls_status ls__program_of(ls_engine *e, int lane, int64_t micro_batches, const ls_program **out) {
+static ls_status enlarge(ls_request **list, int *count, int needed) {
+    if (needed <= *count) return LS_OK;
+    ls_request *larger = realloc(*list, (size_t)needed * sizeof *larger);
+    if (!larger) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "no memory for the requests of %d tasks", needed);
+    memset(larger + *count, 0, (size_t)(needed - *count) * sizeof *larger);
+    *list = larger;
+    *count = needed;
+    return LS_OK;
+}
+
+// Each task of a queue may be a message. Between steps, when none is on its way: a shorter step may have more of them.
+static ls_status fit_requests(ls_engine *e, const ls_program *p) {
+    if (!e->progress) return enlarge(&e->requests, &e->request_count, p->queues[0].count);
+    for (int i = 0; i < e->progress->channel_count; i++) {
+        ls_channel *c = &e->progress->channels[i];
+        LS_TRY(enlarge(&c->requests, &c->request_count, p->queues[p->lanes + i].count));
+    }
+    return LS_OK;
+}
+
+// Made when it is needed, in place of the one that was made first, but never of the full step's. Of an engine of one lane, whose steps do not overlap:
+// nobody is at another one.
+ls_status ls__program_of(ls_engine *e, int64_t micro_batches, const ls_program **out) {
     *out = ls_engine_program(e, micro_batches, NULL);
     if (*out) return LS_OK;
     if (e->config.other_count_count >= 0 || micro_batches < 1 || micro_batches > e->config.micro_batches ||
         e->config.lanes > 1)
         return LS_FAIL(LS_STATUS_INTERNAL, "there is no program for a step of %lld micro-batches",
                        (long long)micro_batches);
-    (void)lane;
     if (++e->replaced >= LS_MAX_PROGRAMS) e->replaced = 1;
     ls_program *p;
     LS_TRY(ls_emit(&e->emit, e->rank, micro_batches, &e->regions, &p));
+    ls_status status = fit_requests(e, p);
+    if (status != LS_OK) {
+        ls_program_destroy(&p);
+        return status;
+    }
     ls_program_destroy(&e->programs[e->replaced]);
     e->programs[e->replaced] = p;
+    if (e->program_count <= e->replaced) e->program_count = e->replaced + 1;
     *out = p;
     return LS_OK;
 }
@@ -235,7 +257,9 @@ static ls_status build(ls_engine *e, const char *strategy) {
     LS_TRY(ls_calloc(e->config.lanes, sizeof *e->lane, &e->lane));
     for (int lane = 0; lane < e->config.lanes; lane++) LS_TRY(plan_lane(e, lane));
     if (e->config.progress) LS_TRY(plan_hand(e, &e->progress_hand, -1));
-    return ls__progress_plan(e);
+    LS_TRY(ls__progress_plan(e));
+    for (int i = 0; i < e->program_count; i++) LS_TRY(fit_requests(e, e->programs[i]));
+    return LS_OK;
 }
 
 ls_status ls_engine_plan(const char *strategy, const ls_engine_config *config, ls_engine **out) {

@@ -90,7 +90,8 @@ typedef struct ls_channel {
     int task;              // the next one
     int posted;            // receives before this task are posted
     int sent;              // sends before this task have left
-    ls_request *requests;  // (the most tasks that it has in any program)
+    ls_request *requests;  // (request_count): one for each task, of whatever program
+    int request_count;
 } ls_channel;
 
 // A lane in a step.
@@ -168,7 +169,6 @@ struct ls_engine {
     int64_t *counts;                        // (emit.count_count): micro-batches of steps, the full one first
     ls_program *programs[LS_MAX_PROGRAMS];  // (program_count)
     int program_count, replaced;
-    int channel_tasks;  // the most that a queue of the exchange has
     ls_regions regions;
     ls_place *places;  // (regions.count)
     int rank;          // of the mesh: the position of this worker
@@ -188,7 +188,7 @@ struct ls_engine {
     ls_hand progress_hand;
     ls_progress *progress;  // NULL: none
     ls_request *requests;   // of lane 0, where it communicates: one for each task of its queue
-    int64_t request_count;
+    int request_count;
     ls_want *wants;
     int want_count, want_capacity;
     char about[2][64];  // what lane 0 waits for, in turn (ls_comm.about)
@@ -293,7 +293,7 @@ ls_status ls__send(ls_worker *w, const ls_task *t, ls_request *request);
 ls_status ls__receive(ls_worker *w, const ls_task *t, ls_request *request);
 
 // engine.c. The program of a step of so many micro-batches, which may have to be made. Errors: OUT_OF_MEMORY, INTERNAL (there is none).
-ls_status ls__program_of(ls_engine *engine, int lane, int64_t micro_batches, const ls_program **out);
+ls_status ls__program_of(ls_engine *engine, int64_t micro_batches, const ls_program **out);
 // run_host.c. Does a task that waits for nothing.
 ls_status ls__do_task(ls_worker *w, const ls_task *t);
 ls_signal *ls__signal_of(const ls_engine *engine, const ls_program *program, int signal);

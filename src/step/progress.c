@@ -264,8 +264,6 @@ ls_status ls__progress_plan(ls_engine *e) {
     p->peer = -1;
     p->channel_count = e->programs[0]->queue_count - e->programs[0]->lanes;
     LS_TRY(ls_calloc(p->channel_count, sizeof *p->channels, &p->channels));
-    for (int i = 0; i < p->channel_count; i++)
-        LS_TRY(ls_calloc(e->channel_tasks, sizeof(ls_request), &p->channels[i].requests));
     pthread_condattr_t monotonic;
     pthread_mutex_init(&p->lock, NULL);
     pthread_condattr_init(&monotonic);

@@ -182,7 +182,7 @@ static void wait_for(ls_lane_step *x, const ls_task *t) {
         int pending;
         if (x->w.lane != 0) continue;
         if (x->flying)
-            fail_message(x, t, ls_comm_test_all(e->config.comm, x->channel.requests, (int)e->request_count, &pending));
+            fail_message(x, t, ls_comm_test_all(e->config.comm, x->channel.requests, e->request_count, &pending));
         else
             tell_watch(e, bucket, &told);
     }
@@ -267,7 +267,7 @@ ls_status ls_engine_begin(ls_engine *e, int index, ls_queue *queue, const ls_ste
     ls_lane *lane = e->lane[index];
     ls_lane_step *x = &lane->step;
     const ls_program *program;
-    LS_TRY(ls__program_of(e, index, info->micro_batches, &program));
+    LS_TRY(ls__program_of(e, info->micro_batches, &program));
     *x = (ls_lane_step){.lane = lane, .info = *info};
     if (client) x->client = *client;
     x->w = (ls_worker){e, &lane->hand, queue, &x->info, program, (uint64_t)lane->steps + 1, times, index};

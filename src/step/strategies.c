@@ -98,8 +98,7 @@ static int holder(int hosts, int owner, int host, int depth) {
 }
 
 static int route_halving(int hosts, int owner, int host, int *round) {
-    int levels = 0;
-    while (1 << levels < hosts) levels++;
+    int levels = ls_tree_levels(hosts);
     // Before depth d's halves are made one, `host` holds what holder(d + 1) says; it sends where it does not after that.
     for (int depth = levels - 1; depth >= 0; depth--) {
         if (holder(hosts, owner, host, depth + 1) != host) break;

@@ -17,6 +17,13 @@ typedef struct ls_piece {
 
 #define LS_TREE_MAX_PIECES 96  // a run's pieces number at most 2 log2 V + 1
 
+// The least level whose nodes cover so many: that of the root.
+static inline int ls_tree_levels(int64_t count) {
+    int levels = 0;
+    while ((int64_t)1 << levels < count) levels++;
+    return levels;
+}
+
 // The run of micro-batches that lane `lane` of `lanes` computes in a step of V: contiguous, sizes differing by at most
 // one, in lane order.
 void ls_tree_run(int64_t micro_batches, int lane, int lanes, int64_t *begin, int64_t *end);
