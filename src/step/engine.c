@@ -298,7 +298,7 @@ ls_status ls_engine_print(const ls_engine *e, int json, FILE *out) {
 
 ls_status ls_engine_create(const char *strategy, const ls_engine_config *config, ls_engine **out) {
     ls_status status = ls_comm_agree(config->comm, ls_engine_plan(strategy, config, out));
-    if (status == LS_OK) status = ls_engine_allocate(*out);
+    if (status == LS_OK && *out) status = ls_engine_allocate(*out);
     if (status != LS_OK) {
         ls_engine_destroy(out);
         return ls__fail_passed(status, __FILE__, __LINE__);

@@ -208,7 +208,7 @@ static ls_status note(ls_worker *w, ls_norm_cursor *c, const segment *g, int64_t
     int count = ls_tree_pieces(units_of(g), first, end, nodes);
     for (int k = 0; k < count; k++) of[k] = (k + 1 < count ? nodes[k + 1].first : end) - nodes[k].first;
     const double *made = ls_span_host(w->hand->unit_sums);
-    for (int i = 0; i <= c->layers; i++) {
+    for (int i = 0; i < (c->layers ? 2 : 1); i++) {
         ls_span room = ls_span_at(w->hand->unit_sums, i * units * (int64_t)sizeof(double));
         LS_TRY(ls__vector(w->queue)->sum_squares(w->queue, room, x[i], of, count));
         if (w->engine->far)

@@ -291,18 +291,16 @@ ls_status ls__topk_bring(ls_worker *w, const ls_task *t, const ls_operand *o, in
     ls_engine *e = w->engine;
     const ls_emit_config *c = &e->emit;
     int host = e->regions.list[o->region].index, node = (int)o->at, column = -1, nodes = 0;
-    const uint32_t *from_host = (const uint32_t *)(const void *)e->places[o->region].host, *message = NULL;
+    const uint32_t *from_host = (const uint32_t *)(const void *)e->places[o->region].host, *message = from_host;
     int64_t offset = t->begin + delta, first_chunk = 0;
     for (int i = 0; i < t->inputs; i++) nodes += ls__input(w, t, i)->region == o->region;
     if (!e->far) LS_TRY(ls__memory(w->queue)->zero(w->queue, out, n * 4));
     for (int i = chunk_at(e->topk, offset); i < e->topk->count && e->topk->chunks[i].begin < offset + n; i++) {
         const chunk *k = &e->topk->chunks[i];
         const int64_t *cuts = c->columns + (int64_t)t->bucket * (c->column_count + 1);
-        while (column < 0 || k->begin >= cuts[column + 1]) {
-            column++;
-            message = NULL;
-        }
-        if (!message) {
+        int before = column;
+        while (column < 0 || k->begin >= cuts[column + 1]) column++;
+        if (column != before) {
             message = from_host + *words_before(e, host, t->bucket, column);
             first_chunk = chunk_at(e->topk, cuts[column]);
         }

@@ -228,7 +228,8 @@ ls_status ls__measure(ls_worker *w, const ls_task *t) {
     for (int64_t at = t->begin, n; (n = ls__trained(e, &at, t->end, e->block)) > 0; at += n) {
         ls_span mean = ls__place_at(e, ls__output(w, t, 0), at - t->begin).device;
         LS_TRY(ls__mean_block(w, t, at - t->begin, n, mean));
-        LS_TRY(ls__norms_note(w, &cursor, at, &mean, n));
+        const ls_span measured[2] = {mean, mean};
+        LS_TRY(ls__norms_note(w, &cursor, at, measured, n));
     }
     ls__norms_end(&cursor);
     return LS_OK;
