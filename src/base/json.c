@@ -11,7 +11,7 @@
 static void shorten(const char *from, size_t length, char **to) {
     char text[40];
     ls_text_real(strtod(from, NULL), text);
-    if (!strpbrk(text, ".e")) strcat(text, ".0");  // a real stays one where it is read back
+    if (!strpbrk(text, ".e")) memcpy(text + strlen(text), ".0", sizeof ".0");  // a real stays one where it is read back
     int shorter = strlen(text) < length;
     if (shorter) length = strlen(text);
     memmove(*to, shorter ? text : from, length);

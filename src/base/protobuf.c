@@ -62,7 +62,7 @@ ls_status ls_pb_next(ls_pb *m, ls_pb_field *f) {
 }
 
 ls_status ls_pb_find(ls_pb message, int number, ls_pb *out, int *found) {
-    ls_pb_field f;
+    ls_pb_field f = {0};
     do {
         LS_TRY(ls_pb_next(&message, &f));
         *found = f.number == number && f.type == LS_PB_BYTES;

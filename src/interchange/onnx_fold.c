@@ -21,7 +21,7 @@ static ls_status small(onnx_reader *r, int k, onnx_tensor **out) {
 }
 
 static void copy_element(onnx_tensor *to, int64_t i, const onnx_tensor *from, int64_t k) {
-    if (to->floats)
+    if (to->floats && from->floats)
         to->floats[i] = from->floats[k];
     else
         to->ints[i] = from->ints[k];
@@ -277,7 +277,7 @@ static ls_status fold_arithmetic(onnx_reader *r, onnx_node *n) {
     for (int64_t i = 0; i < out->count; i++) {
         int64_t x = a->count == 1 ? 0 : i, y = b->count == 1 ? 0 : i;
         char op = n->op[0] == 'S' ? '-' : n->op[0] == 'A' ? '+' : n->op[0] == 'M' ? '*' : '/';
-        if (out->floats) {
+        if (out->floats && a->floats && b->floats) {
             float p = a->floats[x], q = b->floats[y];
             out->floats[i] = op == '-' ? p - q : op == '+' ? p + q : op == '*' ? p * q : p / q;
             continue;

@@ -370,7 +370,7 @@ ls_status onnx_values(onnx_model *m, onnx_tensor *t) {
         case ONNX_DOUBLE: t->floats[i] = (float)ls_pb_double(x); break;
         case ONNX_FLOAT16: t->floats[i] = ls_fp16_to_float((ls_fp16)x); break;
         case ONNX_BFLOAT16: t->floats[i] = ls_bf16_to_float((ls_bf16)x); break;
-        case ONNX_INT8: t->ints[i] = (int8_t)x; break;
+        case ONNX_INT8: t->ints[i] = (int64_t)(x ^ 0x80) - 0x80; break;
         case ONNX_INT16: t->ints[i] = (int16_t)x; break;
         case ONNX_INT32: t->ints[i] = (int32_t)x; break;
         default: t->ints[i] = (int64_t)x; break;

@@ -47,8 +47,8 @@ ls_status onnx_list(onnx_reader *r, const char *name, int k, int most, int64_t *
     *count = 0;
     if (!a && k >= 0 && onnx_in(r, k)) {
         LS_TRY(onnx_constant(r, k, &t));
-        from = t->ints;
-        n = t->count;
+        from = t ? t->ints : NULL;
+        n = t ? t->count : 0;
         if (!from && n) return onnx_wrong(r->model, r->node, LS_STATUS_BAD_DATA, "its %s are not whole numbers", name);
     }
     if (n > most)
@@ -86,9 +86,9 @@ int onnx_is_scalar(const onnx_reader *r, int k) {
 ls_status onnx_scalar(onnx_reader *r, int k, double *out) {
     onnx_tensor *t = NULL;
     LS_TRY(onnx_constant(r, k, &t));
-    if (t->count != 1)
+    if (!t || t->count != 1)
         return onnx_wrong(r->model, r->node, LS_STATUS_UNSUPPORTED,
-                          "its input %d has %lld elements, and one is read there", k, (long long)t->count);
+                          "its input %d has %lld elements, and one is read there", k, t ? (long long)t->count : 0LL);
     *out = t->floats ? (double)t->floats[0] : (double)t->ints[0];
     return LS_OK;
 }

@@ -31,7 +31,7 @@ static ls_status small_list(onnx_reader *r, const char *name, int axes, int leas
 
 static ls_status take_pads(onnx_reader *r, const onnx_value *x, window *w) {
     const onnx_node *n = r->node;
-    int pads[6];
+    int pads[6] = {0};
     LS_TRY(small_list(r, "pads", 2 * w->axes, 0, pads, 0));
     int upper = onnx_is(n, "auto_pad", "SAME_UPPER", ""), lower = onnx_is(n, "auto_pad", "SAME_LOWER", "");
     w->none = w->same = 1;
@@ -177,7 +177,7 @@ static ls_status take_kernel(onnx_reader *r, const onnx_value *x, onnx_tensor **
 static ls_status conv(onnx_reader *r, onnx_node *n) {
     onnx_value *x;
     onnx_tensor *kernel;
-    window w;
+    window w = {0};
     int64_t groups = onnx_int(n, "group", 1);
     char name[ONNX_NAME];
     LS_TRY(onnx_data(r, 0, &x));
@@ -216,7 +216,7 @@ static ls_status conv(onnx_reader *r, onnx_node *n) {
 
 // What is cut off the full output: `same` where that is as the graph's layers have it, else by a layer of its own.
 static ls_status cut_of(onnx_reader *r, const window *w, int same[1], int cut[3][2]) {
-    int more[3];
+    int more[3] = {0};
     LS_TRY(small_list(r, "output_padding", w->axes, 0, more, 0));
     *same = 1;
     for (int i = 0; i < w->axes; i++) {
@@ -237,7 +237,7 @@ static ls_status cut_of(onnx_reader *r, const window *w, int same[1], int cut[3]
 static ls_status conv_transpose(onnx_reader *r, onnx_node *n) {
     onnx_value *x;
     onnx_tensor *kernel;
-    window w;
+    window w = {0};
     char name[ONNX_NAME];
     int same, cut[3][2] = {{0}};
     LS_TRY(onnx_data(r, 0, &x));
@@ -299,7 +299,7 @@ static void reach_on(const onnx_value *x, window *w) {
 
 static ls_status pool(onnx_reader *r, onnx_node *n) {
     onnx_value *x;
-    window w, asked;
+    window w = {0}, asked;
     char name[ONNX_NAME];
     int maximum = n->op[0] == 'M', counts = maximum || onnx_int(n, "count_include_pad", 0);
     LS_TRY(onnx_data(r, 0, &x));

@@ -275,7 +275,7 @@ static ls_status load(const ls_weights *w, const ls_weights_file *file, int by_n
     for (int i = 0; i < w->graph->store->count && status == LS_OK; i++) {
         const ls_param *p = &w->graph->store->params[i];
         if (!take[i]) continue;
-        if (mine == LS_OK && reads(w))
+        if (mine == LS_OK && file && reads(w))
             mine = ls_weights_file_read(file, find_stored(w->graph, file, by_name, i), values);
         status = agree(w, mine);
         if (status == LS_OK) status = broadcast(w, values, ls_shape_count(p->shape), LS_DTYPE_F32);
