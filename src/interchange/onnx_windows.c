@@ -29,6 +29,8 @@ static ls_status small_list(onnx_reader *r, const char *name, int axes, int leas
     return LS_OK;
 }
 
+static int64_t stride_of(const window *w, int axis) { return w->strides[axis] > 0 ? w->strides[axis] : 1; }
+
 static ls_status take_pads(onnx_reader *r, const onnx_value *x, window *w) {
     const onnx_node *n = r->node;
     int pads[6] = {0};
@@ -36,7 +38,7 @@ static ls_status take_pads(onnx_reader *r, const onnx_value *x, window *w) {
     int upper = onnx_is(n, "auto_pad", "SAME_UPPER", ""), lower = onnx_is(n, "auto_pad", "SAME_LOWER", "");
     w->none = w->same = 1;
     for (int i = 0; i < w->axes; i++) {
-        int64_t in = x->dim[i + 2], stride = w->strides[i], reach = (w->size[i] - 1) * (int64_t)w->dilation[i] + 1;
+        int64_t in = x->dim[i + 2], stride = stride_of(w, i), reach = (w->size[i] - 1) * (int64_t)w->dilation[i] + 1;
         int64_t room = ((in + stride - 1) / stride - 1) * stride + reach - in;
         if (room < 0) room = 0;
         w->begin[i] = upper || lower ? (int)(lower ? room - room / 2 : room / 2) : pads[i];
@@ -284,7 +286,7 @@ static ls_status conv_transpose(onnx_reader *r, onnx_node *n) {
 static void reach_on(const onnx_value *x, window *w) {
     w->none = w->same = 1;
     for (int i = 0; i < w->axes; i++) {
-        int64_t in = x->dim[i + 2], stride = w->strides[i], size = w->size[i];
+        int64_t in = x->dim[i + 2], stride = stride_of(w, i), size = w->size[i];
         int64_t all = in + w->begin[i] + w->end[i] - size;
         int64_t out = all < 0 ? 1 : (all + stride - 1) / stride + 1;
         if ((out - 1) * stride >= in + w->begin[i]) out--;
