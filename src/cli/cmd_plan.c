@@ -3,6 +3,7 @@
 #include "cli/plan.h"
 
 #include <lockstep/program.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -203,6 +204,14 @@ static ls_status search(plan *p) {
     return LS_OK;
 }
 
+static ls_status print_program(const plan *p) {
+    char *text;
+    LS_TRY(ls_program_text(p->cli->context, p->graph, &p->job, &p->config, p->set.worker, p->set.json, &text));
+    fputs(text, stdout);
+    free(text);
+    return LS_OK;
+}
+
 static ls_status run_all(plan *p) {
     p->job.workers = p->set.workers ? p->set.workers : cli_job_size() > 0 ? cli_job_size() : 1;
     p->job.hosts = p->set.hosts;
@@ -219,8 +228,7 @@ static ls_status run_all(plan *p) {
     p->job.dataset = p->dataset;
     LS_TRY(create_graph(p));
     if (p->limit) return search(p);
-    if (p->set.program)
-        return ls_program_write(p->cli->context, p->graph, &p->job, &p->config, p->set.worker, p->set.json, stdout);
+    if (p->set.program) return print_program(p);
     ls_memory memory;
     LS_TRY(plan_memory(p, &p->config, &memory));
     if (p->set.json) return plan_print_json(p, &memory, NULL, NULL, 0);

@@ -296,8 +296,8 @@ typedef struct ls_engine_memory {
     int gradient_buffers;  // of each lane
 } ls_engine_memory;
 
-// Writes the program of full steps (ls_program_print). Errors: IO.
-ls_status ls_engine_print(const ls_engine *engine, int json, FILE *out);
+// Prints the program of full steps (ls_program_print).
+void ls_engine_print(const ls_engine *engine, int json, FILE *out);
 // In bytes, as ls_engine_allocate will allocate it, or has. Not collective.
 ls_engine_memory ls_engine_memory_of(const ls_engine *engine);
 int64_t ls_engine_memory_bytes(const ls_engine *engine);  // this worker's share, for reports

@@ -1,6 +1,7 @@
 // Training that is only planned: where its memory would go, and what a step of it would do.
 #include <lockstep/program.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -70,7 +71,8 @@ static ls_status plan(ls_trainer *t, int thought_of, const ls_memory_job *job, c
     if (job->program) t->program_bytes = job->program;
     t->program_bytes += job->more;
     if (asked->memory) *asked->memory = ls__trainer_memory(t);
-    return asked->program ? ls_engine_print(t->engine, asked->json, asked->program) : LS_OK;
+    if (asked->program) ls_engine_print(t->engine, asked->json, asked->program);
+    return LS_OK;
 }
 
 static ls_status plan_on_dataset(ls_trainer *t, const ls_memory_job *job, const question *asked) {
@@ -116,13 +118,22 @@ ls_status ls_memory_plan(const ls_context *context, const ls_graph *graph, const
     return status == LS_OK ? LS_OK : ls__fail_passed(status, __FILE__, __LINE__);
 }
 
-ls_status ls_program_write(const ls_context *context, const ls_graph *graph, const ls_memory_job *job,
-                           const ls_train_config *config, int worker, int json, FILE *out) {
-    LS_NEED(out, "out");
+ls_status ls_program_text(const ls_context *context, const ls_graph *graph, const ls_memory_job *job,
+                          const ls_train_config *config, int worker, int json, char **text) {
+    LS_NEED(text, "text");
     LS_NEED(context, "context");
     LS_NEED(graph, "graph");
     LS_NEED(job, "job");
     LS_NEED(config, "config");
+    size_t size;
+    *text = NULL;
+    FILE *out = open_memstream(text, &size);
+    if (!out) return LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "no memory for the text of a program");
     ls_status status = answer(context, graph, job, config, worker, &(question){.program = out, .json = json});
-    return status == LS_OK ? LS_OK : ls__fail_passed(status, __FILE__, __LINE__);
+    if (fclose(out) != 0 && status == LS_OK)
+        status = LS_FAIL(LS_STATUS_OUT_OF_MEMORY, "no memory for the text of a program");
+    if (status == LS_OK) return LS_OK;
+    free(*text);
+    *text = NULL;
+    return ls__fail_passed(status, __FILE__, __LINE__);
 }
