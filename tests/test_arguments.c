@@ -340,7 +340,7 @@ static void predictors(void **state) {
     NEEDS("predictor", ls_predictor_run(NULL, 1, inputs, outputs));
     NEEDS("inputs", ls_predictor_run(p, 1, NULL, outputs));
     NEEDS("outputs", ls_predictor_run(p, 1, inputs, NULL));
-    REFUSED("dense", ls_predictor_run(p, 1, inputs, &program));
+    REFUSED("dense", ls_predictor_run(p, 1, inputs, nowhere));
     REFUSED("input", ls_predictor_run(p, 1, missing, outputs));
     NEEDS("predictor", ls_predictor_evaluate(NULL, 1, inputs, NULL, NULL, NULL));
     NEEDS("inputs", ls_predictor_evaluate(p, 1, NULL, NULL, NULL, NULL));
