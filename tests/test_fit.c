@@ -354,6 +354,7 @@ static void too_few_samples_to_normalize_over_are_told_of(void **state) {
         OK(ls_graph_finish(g, ls_dense(g, x, &(ls_dense_attrs){.name = "head", .units = 10})));
         ls_train_config c = small();
         c.batch_size = cases[i].batch, c.micro_batch = cases[i].micro_batch, c.limit_train = cases[i].count;
+        c.threads = 1;
         for (int frozen = 0; frozen < 2; frozen++) {
             ls_trainer *t;
             ls_train_result r;

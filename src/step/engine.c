@@ -140,6 +140,7 @@ static ls_status plan_lane(ls_engine *e, int index) {
     LS_TRY(ls_memory_alloc(sizeof(ls_lane), &e->lane[index]));
     ls_lane *lane = e->lane[index];
     lane->home = 1;
+    lane->factor = 1;
     LS_TRY(plan_hand(e, &lane->hand, index));
     for (int b = 0; b < e->emit.bucket_count; b++) {
         int64_t begin, end;

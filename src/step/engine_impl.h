@@ -121,7 +121,7 @@ struct ls_lane {
     int64_t *found_host;  // the same on the host, as of the latest step
     double (*norms)[2];   // of layer-wise optimizers: of each adapted parameter, its weights' and its direction's
     float factor;         // of clipping
-    int skips;            // 1: this step updates nothing
+    int skips;            // 1: this step updates nothing; known, as the factor is, from CLIP on to the next one
     // (leaves, length), with LS_COMPRESS_TOPK: of the micro-batches from first_leaf on, in parts of the mean gradient. Where steps may be left
     // out there are two of each (step/topk.h).
     ls_span residuals[2];

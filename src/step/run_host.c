@@ -274,8 +274,6 @@ ls_status ls_engine_begin(ls_engine *e, int index, ls_queue *queue, const ls_ste
     if (index == 0 && !e->progress) x->channel.requests = e->requests;
     int64_t begin;
     ls_mesh_deal(e->mesh, info->micro_batches, e->rank, index, &begin, &x->end);
-    lane->factor = 1;
-    lane->skips = 0;
     ls__progress_begin(e, x->w.number, info);
     return LS_OK;
 }
