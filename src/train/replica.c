@@ -340,6 +340,7 @@ static void forward(ls_replica *r, running *m, const ls_step_run *run) {
     if (run->part == run->parts - 1 && m->status == LS_OK) m->status = end_forward(r, m, run->micro_batch);
     lap(r, &r->phases.forward, LS_SPAN_FORWARD);
     ls__replica_failed(r, m->status);
+    if (run->part < run->parts - 1) begins(r, LS_FLIGHT_EXCHANGE);  // the next bucket's weights may not be there yet
 }
 
 // Backward, until the gradients of a bucket are complete.
@@ -395,6 +396,7 @@ static void go_through(ls_replica *r, const ls_step_info *info, int64_t row) {
     ls_step_run run;
     ls_vote decision;
     r->running->samples = info->samples;
+    if (!r->home) begins(r, LS_FLIGHT_EXCHANGE);
     ls_status status = ls_engine_begin(t->engine, r->index, r->queue, info, &client, &times);
     while (status == LS_OK && ls_engine_next(t->engine, r->index, &run)) {
         add_times(r, &times);
