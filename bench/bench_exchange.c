@@ -172,7 +172,7 @@ int main(int argc, char **argv) {
                .replicas = argc > 3 ? atoi(argv[3]) : 1,
                .steps = argc > 4 ? atoi(argv[4]) : 200,
                .between = argc > 6 ? atoll(argv[6]) * 250000 : 0,
-               .params = {-1, -1, -1, -1, -1, -1, -1, -1}};
+               .params = {-1, -1, -1, -1, -1, -1, -1, -1, 0}};
     const char *only = argc > 5 ? argv[5] : NULL;
     if (b.replicas < 1 || b.steps < 1 || b.micro_batches < 1 || b.length < 1 || b.between < 0) {
         fprintf(stderr, "usage: bench_exchange [FLOATS [MICRO_BATCHES [REPLICAS [STEPS [STRATEGY [MEGABYTES]]]]]]\n");

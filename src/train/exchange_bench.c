@@ -74,7 +74,7 @@ static ls_status create(ls_context *context, int64_t count, const char *optimize
                                .compress = compresses,
                                .compress_fraction = fraction,
                                .algorithm = way,
-                               .params = {-1, -1, -1, -1, -1, -1, -1, -1},
+                               .params = {-1, -1, -1, -1, -1, -1, -1, -1, 0},
                                .progress = behind,
                                .spin = own_cores ? SPINS : 0};
     ls_status status = ls_calloc(1, sizeof *b, &b);

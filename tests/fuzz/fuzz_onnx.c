@@ -8,9 +8,9 @@
 //   fuzz_onnx FILE...            try these inputs, to see again what a fuzzer found
 #include <math.h>
 
+#include "../onnx_files.h"
 #include "graph/graph.h"
 #include "interchange/onnx_write.h"
-#include "onnx_files.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
