@@ -10,7 +10,8 @@
 
 // --- planning --------------------------------------------------------------------------------------------------------
 
-// What needs the norm of the whole gradient, which only a lone server sees; what else does not go together.
+// What needs the norm of the whole gradient, which only a lone server sees; what else does not go
+// together.
 static ls_status check(const ls_async *a) {
     const ls_engine_config *c = &a->config.engine;
     const char *what = c->clip_norm > 0          ? "clipping gradients"
@@ -164,7 +165,8 @@ ls_engine *ls_async_server(const ls_async *a) { return a->server ? a->server->en
 
 // --- messages of a computing worker ----------------------------------------------------------------------------------
 
-// What messages are for from now on, in sentences about a wait that is too long and about one that fails.
+// What messages are for from now on, in sentences about a wait that is too long and about one that
+// fails.
 static void begin(ls_async *a, const ls_async_head *head) {
     const char *what = head->kind == LS_ASYNC_ASKS     ? "the next batch"
                        : head->kind == LS_ASYNC_LEAVES ? "leaving the servers"
@@ -183,7 +185,8 @@ static ls_status end(ls_async *a, ls_status status) {
     return status == LS_OK ? LS_OK : ls__fail_context(status, "%s: ", a->doing);
 }
 
-// Sends the same head to servers [0, servers), and waits for what is on its way besides, and with `answered` for their answers.
+// Sends the same head to servers [0, servers), and waits for what is on its way besides, and with
+// `answered` for their answers.
 static ls_status send_heads(ls_async *a, int servers, ls_async_head head, int answered, int more) {
     ls_comm *comm = a->config.comm;
     int n = more;
@@ -395,7 +398,8 @@ static ls_status move(ls_comm *comm, void *data, int64_t bytes, int peer, int se
     return ls_comm_wait_all(comm, &request, 1);
 }
 
-// A server's pushes since it was settled last, from whom has them to worker 0, which writes them. A file that cannot be written fails later.
+// A server's pushes since it was settled last, from whom has them to worker 0, which writes them. A
+// file that cannot be written fails later.
 static ls_status write_log_of(ls_async *a, int server, ls_status *written) {
     ls_comm *comm = a->config.comm;
     int from = a->server_rank[server];

@@ -4,7 +4,8 @@
 //   server.c  a server's versions: pulls, pushes, their order in a replay
 //   serve.c   the messages of a server
 //   log.c     the log of pushes
-// The engines behind it (step/engine.h): of a worker, whose lanes add up for a push; of a server, which updates its slice.
+// The engines behind it (step/engine.h): of a worker, whose lanes add up for a push; of a server,
+// which updates its slice.
 #ifndef LS_ASYNC_ASYNC_IMPL_H
 #define LS_ASYNC_ASYNC_IMPL_H
 
@@ -16,7 +17,8 @@
 
 typedef enum ls_async_kind { LS_ASYNC_ASKS, LS_ASYNC_PULLS, LS_ASYNC_PUSHES, LS_ASYNC_LEAVES } ls_async_kind;
 
-// What a computing worker sends first, and what a server answers. Behind a push comes its sum, behind a pull's answer the weights.
+// What a computing worker sends first, and what a server answers. Behind a push comes its sum,
+// behind a pull's answer the weights.
 typedef struct ls_async_head {
     int32_t kind;  // of an answer to asking: an ls_async_answer
     int32_t vote;  // what it wants; of an answer: the decision, and of a push's whether the server has failed
@@ -95,7 +97,8 @@ ls_status ls__server_allocate(ls_server *server);
 void ls__server_destroy(ls_server **server);
 // Whether a ticket's weights are those of now: in a replay they may have to become them.
 int ls__server_may_pull(const ls_server *server, int64_t ticket);
-// Notes the pull, and copies the slice to clients[client].sent where there are others to send it to. Errors: those of the device.
+// Notes the pull, and copies the slice to clients[client].sent where there are others to send it
+// to. Errors: those of the device.
 ls_status ls__server_pull(ls_server *server, int client, int64_t ticket, ls_queue *queue);
 // Room for the client's push, whose sum is then put there. There is always one.
 ls_room *ls__server_room(ls_server *server, int client, int64_t samples);

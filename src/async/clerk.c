@@ -33,8 +33,9 @@ static int within_bound(const ls_clerk *c) {
     return c->given - oldest <= c->staleness;
 }
 
-// Where in the log the client's next ticket is; -1: there is none any more. Of a log of one server anybody may compute any batch, as long as they
-// are begun in the log's order. With several servers weights are pulled at several times, and only those who did it can do it again.
+// Where in the log the client's next ticket is; -1: there is none any more. Of a log of one server
+// anybody may compute any batch, as long as they are begun in the log's order. With several servers
+// weights are pulled at several times, and only those who did it can do it again.
 static int64_t replayed(ls_clerk *c, int client) {
     const ls_push_log *log = c->replay;
     int64_t *at = &c->next[log->servers == 1 ? 0 : client];
@@ -58,7 +59,8 @@ static void give(ls_clerk *c, int client) {
     if (c->replay) c->next[c->replay->servers == 1 ? 0 : client]++;
 }
 
-// Everybody waits, so nothing is on its way: all are told the same. A log that ends here ends the training.
+// Everybody waits, so nothing is on its way: all are told the same. A log that ends here ends the
+// training.
 static void close_all(ls_clerk *c) {
     // Or has no ticket of this epoch next, though the epoch is not over.
     int ended = c->replay && c->given < c->last && (c->next[0] >= c->replay->count || c->vote == LS_VOTE_GO_ON);
@@ -67,14 +69,15 @@ static void close_all(ls_clerk *c) {
     if (ended && c->vote < LS_VOTE_STOP) c->vote = LS_VOTE_STOP;
 }
 
-// What stops the giving of tickets. Batches of a replay of several servers may wait for such that are not begun yet: only a failure, which
-// releases all that wait, and the epoch's end stop it.
+// What stops the giving of tickets. Batches of a replay of several servers may wait for such that
+// are not begun yet: only a failure, which releases all that wait, and the epoch's end stop it.
 static int stopped(const ls_clerk *c) {
     if (c->replay && c->vote < LS_VOTE_FAILED) return c->replay->servers == 1 && c->vote == LS_VOTE_STOP;
     return c->vote > LS_VOTE_GO_ON;
 }
 
-// Who has asked first of those for whom there is a ticket, so that nobody has all of them; -1: nobody.
+// Who has asked first of those for whom there is a ticket, so that nobody has all of them; -1:
+// nobody.
 static int longest_asking(ls_clerk *c, int64_t *ticket) {
     int first = -1;
     for (int i = 0; i < c->clients; i++) {

@@ -119,7 +119,8 @@ static ls_status place(ls_push_log *log, const char *path) {
     return LS_OK;
 }
 
-// Those that were begun on an older version come first: whatever a batch was begun on comes of batches that were begun earlier.
+// Those that were begun on an older version come first: whatever a batch was begun on comes of
+// batches that were begun earlier.
 static void sort_by_pulled(ls_push_log *log) {
     int64_t n = log->count, at = 0, *start = log->order + n;
     for (int64_t v = 0; v <= n; v++) {

@@ -7,7 +7,8 @@
 //     0 1 1 0 0
 //     0 2 2 1 0                                 server 0's second push: ticket 2, by computing worker 1, from version 0
 //
-// Servers and computing workers are numbered from 0 each, pushes and tickets from 1 over the whole training.
+// Servers and computing workers are numbered from 0 each, pushes and tickets from 1 over the whole
+// training.
 #ifndef LS_ASYNC_LOG_H
 #define LS_ASYNC_LOG_H
 
@@ -33,7 +34,8 @@ typedef struct ls_push_log {
         order;  // (count, and as much to work in): tickets as one worker could compute them one after the other, of a log of one server
 } ls_push_log;
 
-// Errors: IO (the path, the system's words), BAD_DATA (no such log, a line that cannot be), OUT_OF_MEMORY.
+// Errors: IO (the path, the system's words), BAD_DATA (no such log, a line that cannot be),
+// OUT_OF_MEMORY.
 ls_status ls_push_log_read(const char *path, ls_push_log *out);
 void ls_push_log_free(ls_push_log *log);
 // The push of a ticket on a server.

@@ -1,4 +1,5 @@
-// The messages of a server: one worker's main thread that looks at what all computing workers send, and answers.
+// The messages of a server: one worker's main thread that looks at what all computing workers send,
+// and answers.
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +42,8 @@ static ls_status receive_head(serving *x, int client) {
                          LS_ASYNC_TAG_HEAD, &l->incoming);
 }
 
-// A client sends nothing new before it has been answered, so the answer before has left when this one is sent.
+// A client sends nothing new before it has been answered, so the answer before has left when this
+// one is sent.
 static ls_status answer(serving *x, int client, ls_async_head head) {
     line *l = &x->lines[client];
     LS_TRY(ls_comm_wait_all(x->a->config.comm, l->outgoing, 2));
@@ -151,8 +153,8 @@ static ls_status look(serving *x, int *found) {
     return *found ? answer_all(x) : LS_OK;
 }
 
-// Whom it waits for and with what, as far as there is room: "batch 12 of worker 0, push of batch 11 by worker 1". *rank: of the only one,
-// or -1.
+// Whom it waits for and with what, as far as there is room: "batch 12 of worker 0, push of batch 11
+// by worker 1". *rank: of the only one, or -1.
 static void say_waits(const serving *x, char *out, size_t size, int *rank) {
     size_t used = 0;
     int count = 0, left_out = 0;

@@ -183,8 +183,9 @@ static ls_status note_push(ls_server *server, const ls_room *room) {
     return LS_OK;
 }
 
-// Delay compensation: g g is the cheap estimate of the second derivative, by which the gradient is moved from the weights that it was computed for to
-// those of now. What has waited for nothing stays as it is.
+// Delay compensation: g g is the cheap estimate of the second derivative, by which the gradient is
+// moved from the weights that it was computed for to those of now. What has waited for nothing
+// stays as it is.
 static void compensate(const ls_server *server, const ls_room *room) {
     if (!room->seen || room->pulled == server->version) return;
     float *sum = room->sum;

@@ -286,7 +286,8 @@ static ls_status look_at_squares(checker *x, int qi, const ls_task *t) {
 
 // --- working copies --------------------------------------------------------------------------------------------------
 
-// Which part of the copies of a bucket is whose is the kernels' own: for the checker each of the parts is a whole vector.
+// Which part of the copies of a bucket is whose is the kernels' own: for the checker each of the
+// parts is a whole vector.
 static int copies_parts(const checker *x, int rank) {
     const ls_emit_config *c = x->in->config;
     int ranks = c->ways.weights_shared && !c->far ? ls_mesh_host_ranks(c->mesh, ls_mesh_host(c->mesh, rank)) : 1;

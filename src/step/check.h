@@ -1,7 +1,9 @@
-// The checker: runs the programs of all ranks on symbols in place of numbers, and proves what a run could only sample.
+// The checker: runs the programs of all ranks on symbols in place of numbers, and proves what a run
+// could only sample.
 //
-// Every element of every region has what it holds (a node of the tree, weights after so many steps), who wrote it, and who has read it since; every
-// queue has a vector clock, which signals and messages carry on. So whatever the order in which queues really run,
+// Every element of every region has what it holds (a node of the tree, weights after so many
+// steps), who wrote it, and who has read it since; every queue has a vector clock, which signals
+// and messages carry on. So whatever the order in which queues really run,
 //
 //     only siblings are added, and every update begins with the root of the tree over all micro-batches of its step,
 //     nothing is read before it is written, and nothing is written that somebody may still be reading, or sending,
@@ -39,7 +41,8 @@ typedef enum ls_check_fault {
 
 extern const char *const ls_check_words[LS_CHECK_FAULTS];
 
-// What all ranks run. `programs`: (steps, ranks), the first steps of a training; a short last step of an epoch may be among them.
+// What all ranks run. `programs`: (steps, ranks), the first steps of a training; a short last step
+// of an epoch may be among them.
 typedef struct ls_check_input {
     const ls_emit_config *config;
     const ls_program *const *programs;
@@ -47,7 +50,8 @@ typedef struct ls_check_input {
     int steps;
 } ls_check_input;
 
-// Errors: INTERNAL, with the rank, the queue, the task and what is wrong with it; then *fault says which kind it is. OUT_OF_MEMORY.
+// Errors: INTERNAL, with the rank, the queue, the task and what is wrong with it; then *fault says
+// which kind it is. OUT_OF_MEMORY.
 ls_status ls_check(const ls_check_input *input, ls_check_fault *fault);
 
 #endif

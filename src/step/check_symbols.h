@@ -1,4 +1,5 @@
-// What the checker knows of regions: for each run of elements what it holds, who wrote it and who has read it since.
+// What the checker knows of regions: for each run of elements what it holds, who wrote it and who
+// has read it since.
 #ifndef LS_STEP_CHECK_SYMBOLS_H
 #define LS_STEP_CHECK_SYMBOLS_H
 
@@ -31,8 +32,9 @@ typedef struct ls__run {
     ls__accesses writers, readers;
 } ls__run;
 
-// What is sent: what the elements held then. Their memory may be written again after whoever received it says so, or after the queue that sent it has
-// come to its step's end, where it waits for that.
+// What is sent: what the elements held then. Their memory may be written again after whoever
+// received it says so, or after the queue that sent it has come to its step's end, where it waits
+// for that.
 typedef struct ls__send {
     int region;
     int64_t begin, end;

@@ -1,7 +1,8 @@
 // Emitters: pure functions from mesh, strategy and configuration to a rank's program.
 //
-// A strategy says who sums and updates which elements (a *cut*), and on which way sums of other hosts come to their owner (a *route*). On the way
-// back go new weights, or the sum itself (*totals*), which every host then divides and updates by. The rest is the same for all:
+// A strategy says who sums and updates which elements (a *cut*), and on which way sums of other
+// hosts come to their owner (a *route*). On the way back go new weights, or the sum itself
+// (*totals*), which every host then divides and updates by. The rest is the same for all:
 //
 //     emit_lanes.c     what lanes do: kernels, sums of their own micro-batches, votes, the end of the step
 //     emit_routes.c    sums to their owners, weights or totals back
@@ -23,11 +24,13 @@ typedef struct ls_emit_config ls_emit_config;
 
 // Elements [*begin, *end) of a bucket that lane `lane` of rank `rank` has.
 typedef void ls_cut(const ls_emit_config *config, int rank, int lane, int bucket, int64_t *begin, int64_t *end);
-// To which host, and in which round, `host` sends its sums of what `owner`, a host, sums up. -1: it is the owner. Whoever sends has received
-// what was sent to it in earlier rounds; what a host has then is of a run of hosts.
+// To which host, and in which round, `host` sends its sums of what `owner`, a host, sums up. -1: it
+// is the owner. Whoever sends has received what was sent to it in earlier rounds; what a host has
+// then is of a run of hosts.
 typedef int ls_route(int hosts, int owner, int host, int *round);
 
-// How gradients are exchanged: what the strategy, its algorithm, the compression and the number of hosts come to.
+// How gradients are exchanged: what the strategy, its algorithm, the compression and the number of
+// hosts come to.
 typedef struct ls_ways {
     ls_cut *sums;     // who adds up the tree
     ls_cut *updates;  // who updates; the same, but with totals
@@ -65,8 +68,9 @@ struct ls_emit_config {
     int64_t push_begin, push_end;  // with ways.push 2
 };
 
-// The program of a rank for steps of so many micro-batches. `regions` is shared by the programs of the rank and grows with each. Not
-// collective. Errors: OUT_OF_MEMORY, INVALID_ARGUMENT (a message is longer than MPI can send).
+// The program of a rank for steps of so many micro-batches. `regions` is shared by the programs of
+// the rank and grows with each. Not collective. Errors: OUT_OF_MEMORY, INVALID_ARGUMENT (a message
+// is longer than MPI can send).
 ls_status ls_emit(const ls_emit_config *config, int rank, int64_t micro_batches, ls_regions *regions, ls_program **out);
 
 static inline int64_t ls_emit_bucket_begin(const ls_emit_config *c, int bucket) {

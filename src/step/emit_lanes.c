@@ -5,7 +5,8 @@
 
 // --- a micro-batch ---------------------------------------------------------------------------------------------------
 
-// After micro-batch `value` lies in slot `depth`: the leaf is made what it is, and siblings are added, of elements [begin, end).
+// After micro-batch `value` lies in slot `depth`: the leaf is made what it is, and siblings are
+// added, of elements [begin, end).
 static void merge(ls_emitter *e, int lane, const ls_piece *stack, int depth, int bucket, int64_t begin, int64_t end) {
     ls_piece now[LS_TREE_MAX_PIECES];
     memcpy(now, stack, (size_t)depth * sizeof *now);
@@ -70,7 +71,8 @@ static int forward_bucket(const ls_emit_config *c, int i) {
     return c->forward_order ? c->forward_order[i] : c->bucket_count - 1 - i;
 }
 
-// The first forward of a step goes on as its weights come, bucket by bucket; a lane that computes nothing waits for them all the same.
+// The first forward of a step goes on as its weights come, bucket by bucket; a lane that computes
+// nothing waits for them all the same.
 static void forward_as_they_come(ls_emitter *e, int lane, int64_t v, int runs) {
     const ls_emit_config *c = e->c;
     for (int i = 0; i < c->bucket_count; i++) {
@@ -124,7 +126,8 @@ void ls__emit_lanes_begin(ls_emitter *e) {
 
 // --- votes -----------------------------------------------------------------------------------------------------------
 
-// Between hosts, by the first rank of each: in round k the host 2^k further on hears the largest vote known so far. On one host nothing is sent.
+// Between hosts, by the first rank of each: in round k the host 2^k further on hears the largest
+// vote known so far. On one host nothing is sent.
 void ls__emit_votes(ls_emitter *e) {
     const ls_mesh *m = e->c->mesh;
     int q = e->votes_queue;

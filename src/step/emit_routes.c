@@ -1,8 +1,10 @@
 // Sums to their owners, and weights or totals back.
 //
-// Inside a host nothing is sent: owners read what lanes hold. Between hosts a rank speaks for the owners that have its place on their hosts (a
-// *column*), modulo the ranks of its own. What a host has for an owner goes to the next host on its route, together with what came to it for that
-// owner before; one message carries all slices of a column that go the same way in the same round. Weights go the same ways back.
+// Inside a host nothing is sent: owners read what lanes hold. Between hosts a rank speaks for the
+// owners that have its place on their hosts (a *column*), modulo the ranks of its own. What a host
+// has for an owner goes to the next host on its route, together with what came to it for that owner
+// before; one message carries all slices of a column that go the same way in the same round.
+// Weights go the same ways back.
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,7 +98,8 @@ static ls_status plan_owner(routes *r, int *capacity, int owner_host, int column
     return LS_OK;
 }
 
-// By rounds, so that both sides have one order; in a round each host sends to the one after it first, or all would send to the first at once.
+// By rounds, so that both sides have one order; in a round each host sends to the one after it
+// first, or all would send to the first at once.
 static int distance(const parcel *p, const ls_emitter *e) {
     int host = ls_mesh_host(e->c->mesh, p->peer);
     return ((p->sends ? host - e->host : e->host - host) + e->hosts) % e->hosts;
@@ -136,7 +139,8 @@ static ls_status plan(routes *r) {
 
 // --- what is in a message --------------------------------------------------------------------------------------------
 
-// Owner i's slice of a bucket, with those of the next owners that lie behind it: returns the next owner.
+// Owner i's slice of a bucket, with those of the next owners that lie behind it: returns the next
+// owner.
 static int next_part(const routes *r, const parcel *p, int bucket, int i, int64_t *begin, int64_t *end) {
     const ls_emit_config *c = r->e->c;
     ls_emit_slice(c, c->ways.sums, p->owners[i], bucket, begin, end);
@@ -194,7 +198,8 @@ static int sums_region(routes *r, int i, int bucket) {
     return message(r, i, bucket, sum_dtype(r->e), elements);
 }
 
-// What has come, before round `before`, of sums of what `owner` owns, at element `at`. Returns how many.
+// What has come, before round `before`, of sums of what `owner` owns, at element `at`. Returns how
+// many.
 static int received_nodes(routes *r, int before, int owner, int bucket, int64_t at, ls_operand *out) {
     int count = 0;
     for (int i = 0; i < r->count; i++) {
@@ -249,12 +254,12 @@ static ls_task *transfer(ls_emitter *e, int queue, int sends, int bucket, int pe
     return t;
 }
 
-// One sum, in one part, that a lane holds as it is to be sent: it is sent from there. Nobody writes it before the answer has come.
-static int is_there(routes *r, const parcel *p, int bucket, int parts, int64_t begin, ls_operand *out) {
+// One sum, in one part, that a lane holds as it is to be sent: it is sent from there. Nobody writes
+// it before the answer has come.
+static int is_there(routes *r, const parcel *p, int parts, int64_t begin, ls_operand *out) {
     ls_emitter *e = r->e;
     if (parts != 1 || e->c->rounds_nodes || e->c->far || p->end - p->first != 1) return 0;
     if (ls__host_nodes(e, begin, e->scratch) != 1) return 0;
-    (void)bucket;
     *out = e->scratch[0];
     return 1;
 }
@@ -276,7 +281,7 @@ static void send_sums(routes *r, int bucket, int round) {
         length_of(r, p, bucket, &parts);
         next_part(r, p, bucket, 0, &begin, &end);
         int region = sums_region(r, i, bucket);
-        if (n == 0 || is_there(r, p, bucket, parts, begin, &there)) continue;
+        if (n == 0 || is_there(r, p, parts, begin, &there)) continue;
         for (int k = 0; k < p->owner_count; offset += n * (end - begin)) {
             int owner = p->owners[k];
             k = next_part(r, p, bucket, k, &begin, &end);
@@ -307,7 +312,7 @@ static void send_sums(routes *r, int bucket, int round) {
         ls_operand there = {sums_region(r, i, bucket), 0, {0, 0}};
         if (elements == 0) continue;
         next_part(r, p, bucket, 0, &begin, &end);
-        is_there(r, p, bucket, parts, begin, &there);
+        is_there(r, p, parts, begin, &there);
         transfer(e, q, 1, bucket, p->peer, ls__tag(LS_TAG_SUMS, bucket), there.region, there.at, elements, nodes[0]);
     }
 }
@@ -391,7 +396,8 @@ static void receive_back(routes *r, const load *l, int bucket, int queue, int ro
         if (r->parcels[i].sends && r->parcels[i].round == round) carry(r, i, l, bucket, queue, 0);
 }
 
-// From the last round to the first: in each, what is here goes on before what is on its way is waited for.
+// From the last round to the first: in each, what is here goes on before what is on its way is
+// waited for.
 static void all_back(routes *r, const load *l, int bucket, int queue) {
     for (int round = r->rounds - 1; round >= 0; round--) {
         send_back(r, l, bucket, queue, round);
@@ -448,20 +454,17 @@ static void weights_in(routes *r, const load *l, int bucket) {
     if (e->hosts > 1 || is_one(e, bucket)) ls__signal(e, q, e->whole + bucket, bucket);
 }
 
-// Its updaters have done their part of a bucket; where it is one queue that receives, too, it says so after that.
+// Its updaters have done their part of a bucket; where it is one queue that receives, too, it says
+// so after that.
 static void updated(ls_emitter *e, int bucket) {
     ls_crowd updaters = ls__updaters(e, bucket);
     if (!e->c->ways.totals && is_one(e, bucket)) return;
     for (int i = 0; i < updaters.count; i++) ls__signal(e, updaters.first + i, e->whole + bucket, bucket);
 }
 
-typedef struct sharing {
-    routes *r;
-} sharing;
-
 // Squares of what all have measured come to all: between hosts on the ways of weights.
 static void share(void *user, ls_emitter *e, int layers) {
-    routes *r = ((sharing *)user)->r;
+    routes *r = user;
     load l = {layers ? e->layer_squares : e->squares, layers ? LS_TAG_LAYERS : LS_TAG_SQUARES,
               layers ? e->c->layer_squares : e->c->squares};
     if (e->hosts == 1 || e->c->ways.totals) return;
@@ -486,8 +489,7 @@ static void update_with_weights(routes *r) {
         if (c->progress) weights_in(r, &l, b);
     }
     if (norms) {
-        sharing s = {r};
-        ls__emit_measured(e, share, &s);
+        ls__emit_measured(e, share, r);
         for (int i = 0; i < c->bucket_count; i++) {
             int b = ls__bucket_at(c, i);
             ls__emit_update_kept(e, b);
@@ -578,8 +580,7 @@ static void update_with_totals(routes *r) {
         if (!norms) updated(e, b);
     }
     if (norms) {
-        sharing s = {r};
-        ls__emit_measured(e, share, &s);
+        ls__emit_measured(e, share, r);
         for (int i = 0; i < c->bucket_count; i++) {
             ls__emit_update_kept(e, ls__bucket_at(c, i));
             updated(e, ls__bucket_at(c, i));

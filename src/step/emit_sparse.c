@@ -1,5 +1,5 @@
-// Exchanges without owners: of top-k, whose nodes go to all hosts as they are; and those of asynchronous training, which is between a worker and
-// servers.
+// Exchanges without owners: of top-k, whose nodes go to all hosts as they are; and those of
+// asynchronous training, which is between a worker and servers.
 #include "step/emitter.h"
 
 // --- top-k -----------------------------------------------------------------------------------------------------------
@@ -166,7 +166,8 @@ static void serve(ls_emitter *e) {
     }
 }
 
-// The sum of the batch of one worker; then the driver pushes it, and pulls weights, before lanes go on.
+// The sum of the batch of one worker; then the driver pushes it, and pulls weights, before lanes go
+// on.
 void ls__emit_push(ls_emitter *e) {
     const ls_emit_config *c = e->c;
     int lanes = c->mesh->lanes;

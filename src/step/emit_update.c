@@ -1,4 +1,5 @@
-// What is done with sums that have come together: updated at once, or measured first, where a norm decides what is applied.
+// What is done with sums that have come together: updated at once, or measured first, where a norm
+// decides what is applied.
 #include "step/emitter.h"
 
 // Elements before a lane's slice of a bucket in what it keeps of all its slices.
@@ -21,7 +22,8 @@ static ls_operand lane_region(ls_emitter *e, ls_region_kind kind, int lane, int 
     return (ls_operand){ls__region(e, region), before, {0, 0}};
 }
 
-// A task for a lane's slice of a bucket, in the queue that updates for that lane; NULL: it has none.
+// A task for a lane's slice of a bucket, in the queue that updates for that lane; NULL: it has
+// none.
 static ls_task *slice_task(ls_emitter *e, ls_task_kind kind, int lane, int bucket) {
     ls_crowd updaters = ls__updaters(e, bucket);
     int64_t begin, end;
@@ -95,7 +97,8 @@ static void direct_kept(ls_emitter *e) {
         }
 }
 
-// The squares of all who update these weights: of all ranks, or where sums or nodes come to everybody, of those that share them.
+// The squares of all who update these weights: of all ranks, or where sums or nodes come to
+// everybody, of those that share them.
 static void look_at(ls_emitter *e, ls_task_kind kind, int region, const int64_t *firsts) {
     const ls_mesh *m = e->c->mesh;
     const ls_ways *ways = &e->c->ways;

@@ -144,7 +144,8 @@ ls_crowd ls__adders(const ls_emitter *e, int bucket) {
     return e->c->progress ? (ls_crowd){ls__communicates(e, bucket), 1} : (ls_crowd){0, e->c->mesh->lanes};
 }
 
-// Where norms have to be known first all buckets are updated at once, in the end, when lanes have nothing else to do.
+// Where norms have to be known first all buckets are updated at once, in the end, when lanes have
+// nothing else to do.
 ls_crowd ls__updaters(const ls_emitter *e, int bucket) {
     return e->c->clips || e->c->layerwise ? (ls_crowd){0, e->c->mesh->lanes} : ls__adders(e, bucket);
 }
@@ -257,7 +258,8 @@ static void declare_host(ls_emitter *e) {
     if (c->layerwise && !shared) e->layer_squares = ls__region(e, layers);
 }
 
-// How often so many ranks say of a bucket that their part of the weights is there: who updates, and who receives.
+// How often so many ranks say of a bucket that their part of the weights is there: who updates, and
+// who receives.
 static int bringing(const ls_emitter *e, int ranks) {
     ls_crowd updaters = ls__updaters(e, 0);
     int one = updaters.count == 1 && updaters.first == ls__communicates(e, 0);

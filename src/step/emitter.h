@@ -24,8 +24,7 @@ typedef struct ls_emitter {
     int slots;
     ls_regions *regions;
     ls_program *p;
-    ls_crowd adders, updaters;  // the adders of a bucket: with `progress` that of its channel
-    ls_status status;           // the first failure
+    ls_status status;  // the first failure
     // Signals: the first of as many as there are buckets, or one.
     int ready, whole, fresh, total, voted, decided, measured, shared, layers, layers_shared, taken;
     // Regions that every program names.
@@ -42,7 +41,8 @@ int ls__region(ls_emitter *e, ls_region region);
 int ls__new_signal(ls_emitter *e, int count, int per_step, int host, int messages);
 void ls__signal(ls_emitter *e, int queue, int signal, int bucket);
 void ls__wait(ls_emitter *e, int queue, int signal, int lag, int bucket);
-// Queue `to` goes on when all of the crowd have come so far, or all of the crowd when `from` has. Nothing where they are one queue.
+// Queue `to` goes on when all of the crowd have come so far, or all of the crowd when `from` has.
+// Nothing where they are one queue.
 void ls__join(ls_emitter *e, ls_crowd from, int to, int bucket);
 void ls__fork(ls_emitter *e, int from, ls_crowd to, int bucket);
 
@@ -55,7 +55,8 @@ int ls__bucket_at(const ls_emit_config *c, int position);
 
 // Where node `slot` of a lane of this host is read, at element `at`.
 ls_operand ls__gradient(ls_emitter *e, int rank, int lane, int slot, int64_t at, ls_piece node);
-// Appends what the lanes of this host hold, at element `at`, as inputs or outputs. Returns how many.
+// Appends what the lanes of this host hold, at element `at`, as inputs or outputs. Returns how
+// many.
 int ls__host_nodes(ls_emitter *e, int64_t at, ls_operand *out);
 
 void ls__emit_lanes_begin(ls_emitter *e);  // emit_lanes.c: up to the vote
@@ -65,7 +66,8 @@ void ls__emit_sparse(ls_emitter *e);  // emit_sparse.c
 void ls__emit_push(ls_emitter *e);    // emit_sparse.c
 void ls__emit_votes(ls_emitter *e);   // emit_lanes.c: between hosts
 
-// What all exchanges do with what they have brought together: `list` appends the inputs for elements from `at` on of what a rank updates.
+// What all exchanges do with what they have brought together: `list` appends the inputs for
+// elements from `at` on of what a rank updates.
 typedef int ls_list_fn(void *user, ls_emitter *e, int rank, int bucket, int64_t at, ls_operand *out);
 void ls__emit_update(ls_emitter *e, int bucket, ls_list_fn *list,
                      void *user);  // update, or measure where norms come first

@@ -86,7 +86,8 @@ int ls__shares_copies(const ls_engine *e) {
            mine->copies_bytes == other->copies_bytes;
 }
 
-// Blocks stay small where a thread of its own exchanges behind backward: it goes through them by itself.
+// Blocks stay small where a thread of its own exchanges behind backward: it goes through them by
+// itself.
 static int64_t block_length(const ls_engine *e) {
     const ls_engine_config *config = &e->config;
     int64_t block = LS_BLOCK;
@@ -160,7 +161,8 @@ static ls_status plan_lane(ls_engine *e, int index) {
     return ls__topk_plan_lane(e, index);
 }
 
-// Where any number of micro-batches may come, programs are made when they do; for now, so that it is known what memory they take.
+// Where any number of micro-batches may come, programs are made when they do; for now, so that it
+// is known what memory they take.
 static ls_status plan_programs(ls_engine *e) {
     for (int i = e->emit.count_count - 1; i >= 0; i--) {
         ls_program *p;
@@ -185,7 +187,8 @@ static ls_status enlarge(ls_request **list, int *count, int needed) {
     return LS_OK;
 }
 
-// Each task of a queue may be a message. Between steps, when none is on its way: a shorter step may have more of them.
+// Each task of a queue may be a message. Between steps, when none is on its way: a shorter step may
+// have more of them.
 static ls_status fit_requests(ls_engine *e, const ls_program *p) {
     if (!e->progress) return enlarge(&e->requests, &e->request_count, p->queues[0].count);
     for (int i = 0; i < e->progress->channel_count; i++) {
@@ -195,8 +198,8 @@ static ls_status fit_requests(ls_engine *e, const ls_program *p) {
     return LS_OK;
 }
 
-// Made when it is needed, in place of the one that was made first, but never of the full step's. Of an engine of one lane, whose steps do not overlap:
-// nobody is at another one.
+// Made when it is needed, in place of the one that was made first, but never of the full step's. Of
+// an engine of one lane, whose steps do not overlap: nobody is at another one.
 ls_status ls__program_of(ls_engine *e, int64_t micro_batches, const ls_program **out) {
     *out = ls_engine_program(e, micro_batches, NULL);
     if (*out) return LS_OK;
@@ -392,7 +395,8 @@ static ls_status refresh(ls_engine *e, ls_queue *queue) {
 }
 
 ls_status ls_engine_weights_changed(ls_engine *e, ls_queue *queue) {
-    // What other workers take from the host's memory comes there whole in every step: nothing is to be done for it.
+    // What other workers take from the host's memory comes there whole in every step: nothing is to
+    // be done for it.
     ls_status status = ls_synchronize(queue);
     LS_TRY(ls_comm_host_barrier(e->config.comm));
     if (e->config.refresh) {

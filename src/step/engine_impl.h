@@ -20,10 +20,11 @@
 #include "step/engine.h"
 #include "step/signal.h"
 
-// Sums go through the caches in blocks of so many floats: a few of them fit the first level, and a block is large enough that its calls cost
-// little around it.
+// Sums go through the caches in blocks of so many floats: a few of them fit the first level, and a
+// block is large enough that its calls cost little around it.
 #define LS_BLOCK 4096
-// Of each thread of a lane's team, which goes through a block together: several of them fit the second level, and are worth its meeting.
+// Of each thread of a lane's team, which goes through a block together: several of them fit the
+// second level, and are worth its meeting.
 #define LS_TEAM_BLOCK (1 << 14)
 // On devices whose memory is not host-accessible, where each call costs more.
 #define LS_FAR_BLOCK (1 << 18)
@@ -122,8 +123,8 @@ struct ls_lane {
     double (*norms)[2];   // of layer-wise optimizers: of each adapted parameter, its weights' and its direction's
     float factor;         // of clipping
     int skips;            // 1: this step updates nothing; known, as the factor is, from CLIP on to the next one
-    // (leaves, length), with LS_COMPRESS_TOPK: of the micro-batches from first_leaf on, in parts of the mean gradient. Where steps may be left
-    // out there are two of each (step/topk.h).
+    // (leaves, length), with LS_COMPRESS_TOPK: of the micro-batches from first_leaf on, in parts of
+    // the mean gradient. Where steps may be left out there are two of each (step/topk.h).
     ls_span residuals[2];
     char *turn;  // (leaves): which of the two counts
     int64_t first_leaf, leaves;
@@ -131,7 +132,8 @@ struct ls_lane {
     ls_lane_step step;  // the running one
 };
 
-// The votes of a step: the maximum over the host's lanes, and over all hosts. Three of them take turns.
+// The votes of a step: the maximum over the host's lanes, and over all hosts. Three of them take
+// turns.
 typedef struct ls_ballot {
     _Alignas(64) _Atomic int host;
     _Atomic int all;
@@ -197,7 +199,8 @@ struct ls_engine {
 
 // --- planning --------------------------------------------------------------------------------------------------------
 
-// Memory, zeroed when it comes; `out` stays where it is until then. 0 bytes: none. ls_engine_destroy frees it.
+// Memory, zeroed when it comes; `out` stays where it is until then. 0 bytes: none.
+// ls_engine_destroy frees it.
 ls_status ls__want(ls_engine *engine, ls_engine_part part, int lane, int64_t bytes, void *out);
 ls_status ls__want_span(ls_engine *engine, ls_engine_part part, int lane, int64_t bytes, ls_span *out);
 int ls__shares_copies(const ls_engine *engine);
@@ -237,11 +240,13 @@ static inline void ls__keep(ls_status *first, ls_status status) {
     if (*first == LS_OK) *first = status;
 }
 
-// sums.c. What follows works on `n` elements from element `delta` of the task on, n <= engine->block, and is in the queue on return.
-// Where the device can read an operand as floats: there, or in the block `block`.
+// sums.c. What follows works on `n` elements from element `delta` of the task on, n <=
+// engine->block, and is in the queue on return. Where the device can read an operand as floats:
+// there, or in the block `block`.
 ls_status ls__bring(ls_worker *w, const ls_task *t, const ls_operand *o, int64_t delta, int64_t n, int block,
                     ls_span *out);
-// Adds a task's inputs as far as the tree allows: results[k] are the sums of node k, in blocks or in an input. Returns how many through *count.
+// Adds a task's inputs as far as the tree allows: results[k] are the sums of node k, in blocks or
+// in an input. Returns how many through *count.
 ls_status ls__reduce_block(ls_worker *w, const ls_task *t, int64_t delta, int64_t n, ls_span *results, int *count);
 // The mean gradient of inputs that are the whole tree, or its part; without the loss scale.
 ls_status ls__mean_block(ls_worker *w, const ls_task *t, int64_t delta, int64_t n, ls_span out);
@@ -254,7 +259,8 @@ static inline float ls__gradient_scale(const ls_step_info *info) {
 // updates.c
 const ls_run *ls__run_at(const ls_engine *engine, int64_t offset);
 static inline int64_t ls__run_end(const ls_run *run, int64_t end) { return run->end < end ? run->end : end; }
-// The next stretch of [*begin, end) that is not frozen, at most `maximum` floats of it: *begin becomes where it begins. Returns its length; 0: none.
+// The next stretch of [*begin, end) that is not frozen, at most `maximum` floats of it: *begin
+// becomes where it begins. Returns its length; 0: none.
 int64_t ls__trained(const ls_engine *engine, int64_t *begin, int64_t end, int64_t maximum);
 ls_status ls__measure(ls_worker *w, const ls_task *t);
 ls_status ls__direct(ls_worker *w, const ls_task *t);
@@ -262,13 +268,16 @@ ls_status ls__update(ls_worker *w, const ls_task *t);
 
 // norms.c
 typedef struct ls_norm_cursor ls_norm_cursor;
-// For clipping: squares of elements [offset, offset + n) of the vector, at x; the slice of a task in order, without what is not counted.
+// For clipping: squares of elements [offset, offset + n) of the vector, at x; the slice of a task
+// in order, without what is not counted.
 ls_status ls__norms_begin(ls_worker *w, const ls_task *t, int layers, ls_norm_cursor *cursor);
 ls_status ls__norms_note(ls_worker *w, ls_norm_cursor *cursor, int64_t offset, const ls_span *x, int64_t n);
 void ls__norms_end(ls_norm_cursor *cursor);
-// The squares of the mean gradient, summed over all that is trained; *statistics: over the statistics, of those that were noted.
+// The squares of the mean gradient, summed over all that is trained; *statistics: over the
+// statistics, of those that were noted.
 double ls__norms_sum(const ls_engine *engine, double *statistics);
-// What the mean gradient must be multiplied by, and whether all of it and the statistics are finite.
+// What the mean gradient must be multiplied by, and whether all of it and the statistics are
+// finite.
 float ls__norms_clip(const ls_engine *engine, int *finite);
 void ls__norms_of_layers(const ls_engine *engine, double (*norms)[2]);
 struct ls_norm_cursor {
@@ -292,7 +301,8 @@ ls_span ls__topk_residual(const ls_engine *engine, const ls_lane *lane, int64_t 
 ls_status ls__send(ls_worker *w, const ls_task *t, ls_request *request);
 ls_status ls__receive(ls_worker *w, const ls_task *t, ls_request *request);
 
-// engine.c. The program of a step of so many micro-batches, which may have to be made. Errors: OUT_OF_MEMORY, INTERNAL (there is none).
+// engine.c. The program of a step of so many micro-batches, which may have to be made. Errors:
+// OUT_OF_MEMORY, INTERNAL (there is none).
 ls_status ls__program_of(ls_engine *engine, int64_t micro_batches, const ls_program **out);
 // run_host.c. Does a task that waits for nothing.
 ls_status ls__do_task(ls_worker *w, const ls_task *t);

@@ -1,8 +1,11 @@
-// Reductions of a group in the fixed tree (step/tree.h): its leaves are numbered, and every member brings a run of them.
+// Reductions of a group in the fixed tree (step/tree.h): its leaves are numbered, and every member
+// brings a run of them.
 //
-// Small ones go up a binomial tree of the members to the first, and down again: each takes the nodes of those behind it and joins what the tree has for
-// siblings. Large ones are shared out: every member is sent all nodes of its slice, chunk by chunk, and joins them; then slices go around a ring. Where each run is one
-// node, that is two times (size - 1) / size of the data sent and received by each. Either way each node is made of the same two others.
+// Small ones go up a binomial tree of the members to the first, and down again: each takes the
+// nodes of those behind it and joins what the tree has for siblings. Large ones are shared out:
+// every member is sent all nodes of its slice, chunk by chunk, and joins them; then slices go
+// around a ring. Where each run is one node, that is two times (size - 1) / size of the data sent
+// and received by each. Either way each node is made of the same two others.
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
@@ -57,7 +60,8 @@ static void push(const reduction *r, stack *s, ls_piece piece, const char *data,
     }
 }
 
-// The stack of what this member has, for elements [at, at + n) of its leaves: node i in slot i, (n) each from `slots` on; or a leaf that is one, as it is.
+// The stack of what this member has, for elements [at, at + n) of its leaves: node i in slot i, (n)
+// each from `slots` on; or a leaf that is one, as it is.
 static void join_own(const reduction *r, stack *s, int64_t at, int64_t n, char *slots) {
     s->depth = 0;
     for (int64_t leaf = r->begin; leaf < r->end; leaf++) {
@@ -80,7 +84,8 @@ static int pieces_of(const reduction *r, int first, int end, ls_piece *pieces) {
 
 static int small_slots(int64_t total) { return 4 * (64 - __builtin_clzll((uint64_t)total)) + 4; }
 
-// The nodes of the members behind this one, (pieces, count) at slot `depth` on, to those it has: node i is in slot i.
+// The nodes of the members behind this one, (pieces, count) at slot `depth` on, to those it has:
+// node i is in slot i.
 static void push_received(const reduction *r, stack *s, const ls_piece *pieces, int count, char *slots) {
     int64_t bytes = r->count * r->size;
     const char *received = slots + s->depth * bytes;
@@ -256,7 +261,8 @@ static reduction of_members(ls_group *g, const void *mine, int64_t count, ls_dty
 
 static int is_small(const reduction *r) { return r->group->size > 1 && r->count * r->size <= SMALL_BYTES; }
 
-// Scratch of a small reduction, or of a large one: *memory is (small_slots, count), or (extra) bytes.
+// Scratch of a small reduction, or of a large one: *memory is (small_slots, count), or (extra)
+// bytes.
 static ls_status plan(reduction *r, int small, int64_t extra, char **memory) {
     ls_piece unused[LS_TREE_MAX_PIECES];
     if (small) return ls__group_scratch(r->group, small_slots(r->total) * r->count * r->size, memory);

@@ -36,8 +36,9 @@ ls_status ls__receive(ls_worker *w, const ls_task *t, ls_request *request) {
 
 // --- broken communication --------------------------------------------------------------------------------------------
 
-// A worker that cannot go on says so, and why, to those of its host: they would wait for what it was to bring, and all their lanes with them, while
-// its main thread has to get out of the step to end the job. From then on all tasks are gone through without messages or waits.
+// A worker that cannot go on says so, and why, to those of its host: they would wait for what it
+// was to bring, and all their lanes with them, while its main thread has to get out of the step to
+// end the job. From then on all tasks are gone through without messages or waits.
 void ls__break(ls_engine *e, const char *sentence) {
     ls_common *c = e->common;
     if (!atomic_exchange(&c->writing, 1)) {
@@ -52,7 +53,8 @@ int ls__is_broken(const ls_engine *e) { return atomic_load_explicit(&e->common->
 
 ls_status ls__broken_status(const ls_engine *e) {
     const ls_common *c = e->common;
-    // Another one may be writing its sentence just now; one that was ended in the middle never comes to its end.
+    // Another one may be writing its sentence just now; one that was ended in the middle never
+    // comes to its end.
     for (int i = 0; i < 1000 && !atomic_load_explicit(&c->whole, memory_order_acquire); i++) sched_yield();
     if (!atomic_load_explicit(&c->whole, memory_order_acquire))
         return LS_FAIL(LS_STATUS_LIBRARY, "another worker of this host has failed in the exchange");

@@ -1,11 +1,15 @@
-// Norms over the vector, whoever owns what of it: of all gradients, to clip them, and of each kernel, for layer-wise optimizers.
+// Norms over the vector, whoever owns what of it: of all gradients, to clip them, and of each
+// kernel, for layer-wise optimizers.
 //
-// The order of summation is fixed. A parameter's sum of squares is a binary tree over its units of LS_SLICE_ALIGN elements, by the rule of step/tree.h;
-// the sum over all parameters is such a tree over them, in their order. No slice cuts a unit, so whoever owns a run of units sums the fewest nodes that
-// cover it, and all others need of it these sums alone. Where a parameter is cut over ranks one day, each part is a segment with a tree of its own.
+// The order of summation is fixed. A parameter's sum of squares is a binary tree over its units of
+// LS_SLICE_ALIGN elements, by the rule of step/tree.h; the sum over all parameters is such a tree
+// over them, in their order. No slice cuts a unit, so whoever owns a run of units sums the fewest
+// nodes that cover it, and all others need of it these sums alone. Where a parameter is cut over
+// ranks one day, each part is a segment with a tree of its own.
 //
-// Clipping: the mean gradient g becomes g * clip_norm / max(|g|, clip_norm), |g| over all parameters that are trained.
-// Source: Pascanu et al., "On the difficulty of training recurrent neural networks", ICML 2013; Keras's global_clipnorm.
+// Clipping: the mean gradient g becomes g * clip_norm / max(|g|, clip_norm), |g| over all
+// parameters that are trained. Source: Pascanu et al., "On the difficulty of training recurrent
+// neural networks", ICML 2013; Keras's global_clipnorm.
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
-// Regions, and what else an engine keeps, become memory: first only planned, so that its size is known before there is any, then allocated.
+// Regions, and what else an engine keeps, become memory: first only planned, so that its size is
+// known before there is any, then allocated.
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,7 +126,8 @@ static ls_status allocate_shared(ls_engine *e) {
     }
     if (e->config.comm->local_rank == 0)
         ls_barrier_init(&e->common->barrier, e->config.comm->local_size * e->config.lanes, e->config.spin);
-    // The gradients, of which each worker has its lanes' near itself. Workers that need none of it take part.
+    // The gradients, of which each worker has its lanes' near itself. Workers that need none of it
+    // take part.
     ls_status gradients = ls_comm_host_alloc(e->config.comm, gradient_bytes(e), &e->gradients);
     LS_TRY(gradients);
     at = e->gradients->base;

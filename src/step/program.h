@@ -1,13 +1,16 @@
-// A step as data: what one rank does in it, made while planning, proven by a checker (step/check.h), run by an executor (step/engine.h).
+// A step as data: what one rank does in it, made while planning, proven by a checker
+// (step/check.h), run by an executor (step/engine.h).
 //
 //     lanes       RUN forward, RUN backward, ADD nodes of the tree, SIGNAL ready 0, SIGNAL ready 1, ... WAIT whole, LOOK
 //     exchange    WAIT ready 0, ADD, SEND, RECEIVE, UPDATE, SEND, RECEIVE, SIGNAL whole 0, WAIT ready 1, ...
 //
-// A *queue* is a list of tasks that are done in order. Queues of a rank run side by side; what one of them has to know of another it waits for
-// (SIGNAL, WAIT, or a message). A *region* is memory by name; tasks name elements of regions, never addresses. A program is periodic: regions and
-// signals live over a step's end, and a WAIT may be for the step before (`lag`).
+// A *queue* is a list of tasks that are done in order. Queues of a rank run side by side; what one
+// of them has to know of another it waits for (SIGNAL, WAIT, or a message). A *region* is memory by
+// name; tasks name elements of regions, never addresses. A program is periodic: regions and signals
+// live over a step's end, and a WAIT may be for the step before (`lag`).
 //
-// What elements hold is a node of the tree over micro-batches (step/tree.h), or weights. What tasks say they read is what must be there.
+// What elements hold is a node of the tree over micro-batches (step/tree.h), or weights. What tasks
+// say they read is what must be there.
 #ifndef LS_STEP_PROGRAM_H
 #define LS_STEP_PROGRAM_H
 
@@ -56,8 +59,8 @@ typedef struct ls_region {
     int64_t elements;  // the most that any of the programs takes
 } ls_region;
 
-// The regions that the programs of a rank share: one program for each number of micro-batches. Those of the host come first, in an order that all
-// of the host's ranks have alike.
+// The regions that the programs of a rank share: one program for each number of micro-batches.
+// Those of the host come first, in an order that all of the host's ranks have alike.
 typedef struct ls_regions {
     ls_region *list;
     int count, capacity, shared;  // shared: the first so many are the host's
@@ -96,7 +99,8 @@ typedef enum ls_task_kind {
 
 enum { LS_RUN_FORWARD = 0, LS_RUN_BACKWARD = 1 };
 
-// Element `at` of a region is element task.begin of the vector (or whatever the task counts), and the next ones follow.
+// Element `at` of a region is element task.begin of the vector (or whatever the task counts), and
+// the next ones follow.
 typedef struct ls_operand {
     int region;  // of ls_regions
     int64_t at;
@@ -123,7 +127,8 @@ typedef struct ls_task_queue {
     int count, capacity;
 } ls_task_queue;
 
-// How often each is signalled in a step: the same in all programs, so that steps can be counted by it.
+// How often each is signalled in a step: the same in all programs, so that steps can be counted by
+// it.
 typedef struct ls_signal_plan {
     int per_step;
     int host;      // 1: the host's; its number is the same on all ranks of the host
@@ -139,17 +144,18 @@ typedef struct ls_program {
     int operand_count, operand_capacity;
     ls_signal_plan *signals;  // (signal_count): the host's first
     int signal_count, host_signals;
-    int message_count;
 } ls_program;
 
 extern const char *const ls_region_words[LS_REGION_KINDS];
 extern const char *const ls_task_words[LS_TASK_KINDS];
 
 void ls_program_destroy(ls_program **program);
-// A region of this name, made where there is none, of at least so many elements from now on. Returns its number, -1: out of memory.
+// A region of this name, made where there is none, of at least so many elements from now on.
+// Returns its number, -1: out of memory.
 int ls_regions_find(ls_regions *regions, ls_region region);
 void ls_regions_free(ls_regions *regions);
-// One task a line, with the micro-batches of nodes in braces; or JSON, an array of tasks with their queue.
+// One task a line, with the micro-batches of nodes in braces; or JSON, an array of tasks with their
+// queue.
 void ls_program_print(const ls_program *program, const ls_regions *regions, int json, FILE *out);
 
 #endif

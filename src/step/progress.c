@@ -1,4 +1,5 @@
-// The progress thread: goes through the queues of the exchange, whichever can go on, and looks at messages. While a step runs it alone communicates.
+// The progress thread: goes through the queues of the exchange, whichever can go on, and looks at
+// messages. While a step runs it alone communicates.
 #define _GNU_SOURCE
 #include "step/progress.h"
 
@@ -170,8 +171,8 @@ static int is_over(const progressing *x) {
     return 1;
 }
 
-// Lanes of another worker are waited for, not messages, of which the transport sees to it that others hear of the wait, and that it ends where nobody
-// answers (base/watch.h).
+// Lanes of another worker are waited for, not messages, of which the transport sees to it that
+// others hear of the wait, and that it ends where nobody answers (base/watch.h).
 static void look_at_watch(progressing *x) {
     ls_comm *comm = x->p->engine->config.comm;
     const char *why = ls__is_broken(x->p->engine) ? NULL : ls_watch_given_up();
@@ -193,8 +194,8 @@ static void nap(progressing *x, uint32_t pulse) {
     ls_signal_nap(&x->p->pulse, pulse, looks ? NAP_SECONDS : REST_SECONDS);
 }
 
-// Whether lanes have something to do that hides what this thread does. Who is waited for is there for
-// the main thread to tell.
+// Whether lanes have something to do that hides what this thread does. Who is waited for is there
+// for the main thread to tell.
 static int lanes_compute(progressing *x, int *quit) {
     ls_progress *p = x->p;
     pthread_mutex_lock(&p->lock);

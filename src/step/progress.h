@@ -33,7 +33,8 @@ void ls__progress_begin(ls_engine *engine, uint64_t number, const ls_step_info *
 void ls__progress_ended(ls_engine *engine);
 void ls__progress_waits(ls_engine *engine, int more);
 void ls__progress_pulse(ls_engine *engine);
-// Posts what is about to be received in a queue from task `at` on: into messages, whose memory nobody else uses, some time ahead.
+// Posts what is about to be received in a queue from task `at` on: into messages, whose memory
+// nobody else uses, some time ahead.
 ls_status ls__post_ahead(ls_worker *w, const ls_task_queue *tasks, ls_channel *channel, int at);
 
 #endif

@@ -1,5 +1,5 @@
-// The executor for devices that a host thread feeds: lanes go through their queues, each in its own thread; where there is no progress thread the
-// first lane communicates as well.
+// The executor for devices that a host thread feeds: lanes go through their queues, each in its own
+// thread; where there is no progress thread the first lane communicates as well.
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -152,8 +152,9 @@ static int waited_peer(ls_engine *e, int *bucket) {
     return peer;
 }
 
-// The main thread tells the watch what it waits for: other replicas, or, once that is known, another worker. Each is said once, since a wait that is
-// told of begins anew. *told: 0 nothing yet, 1 replicas, 2 a worker.
+// The main thread tells the watch what it waits for: other replicas, or, once that is known,
+// another worker. Each is said once, since a wait that is told of begins anew. *told: 0 nothing
+// yet, 1 replicas, 2 a worker.
 static void tell_watch(ls_engine *e, int bucket, int *told) {
     char text[64];
     int peer = *told < 2 ? waited_peer(e, &bucket) : -1;
@@ -205,7 +206,8 @@ static void look(ls_lane_step *x) {
     if (atomic_load(&c->failed[x->w.number % 2]) == (int)(x->w.number & 0x7fffffff) || ls__is_broken(x->w.engine))
         x->decision = LS_VOTE_FAILED;
     if (x->w.lane != 0 || x->w.engine->config.comm->local_rank != 0) return;
-    // All who vote in this step have looked at the votes of the step before; they are used again in the step after the next.
+    // All who vote in this step have looked at the votes of the step before; they are used again in
+    // the step after the next.
     ls_ballot *before = &c->ballots[(x->w.number + 2) % 3];
     atomic_store(&before->host, 0);
     atomic_store(&before->all, 0);
@@ -217,7 +219,8 @@ static void call(ls_lane_step *x) {
     raise_to(&ballot->all, x->client.call(x->client.user, voted, x->w.info));
 }
 
-// Lane 0 waits for its messages by the transport, which sees to it that others hear of the wait, and that it ends where nobody answers.
+// Lane 0 waits for its messages by the transport, which sees to it that others hear of the wait,
+// and that it ends where nobody answers.
 static void communicate(ls_lane_step *x, const ls_task_queue *tasks, int i) {
     ls_engine *e = x->w.engine;
     const ls_task *t = &tasks->tasks[i];

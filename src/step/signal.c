@@ -9,7 +9,8 @@
 #include <time.h>
 #include <unistd.h>
 
-// Before sleeping, where waiters outnumber cores: a hundred microseconds or two, if nobody else wants the core.
+// Before sleeping, where waiters outnumber cores: a hundred microseconds or two, if nobody else
+// wants the core.
 #define YIELDS 100
 
 // Not FUTEX_PRIVATE: other processes may wait.
@@ -29,7 +30,8 @@ static inline void relax(void) {
 }
 
 void ls_signal_give(ls_signal *s, uint32_t per_step) {
-    // Sequentially consistent, as is what a waiter does: either it sees the count, or this sees the waiter.
+    // Sequentially consistent, as is what a waiter does: either it sees the count, or this sees the
+    // waiter.
     uint32_t count = atomic_fetch_add(&s->count, 1) + 1;
     if (count % per_step == 0 && atomic_load(&s->waiters) > 0) wake(&s->count);
 }

@@ -83,8 +83,9 @@ static group half_of(group g, int host, int other) {
     return is_right != other ? (group){g.first + left, g.count - left} : (group){g.first, left};
 }
 
-// Recursive halving: the hosts are halved again and again until every group is one host; from the smallest groups up, two halves are made one, and
-// what either has added up of what an owner owns goes to the one host of the two that holds it from then on: the owner, or whoever stands where
+// Recursive halving: the hosts are halved again and again until every group is one host; from the
+// smallest groups up, two halves are made one, and what either has added up of what an owner owns
+// goes to the one host of the two that holds it from then on: the owner, or whoever stands where
 // the holder stands in the other half.
 static int holder(int hosts, int owner, int host, int depth) {
     group g = {0, hosts};
@@ -99,7 +100,8 @@ static int holder(int hosts, int owner, int host, int depth) {
 
 static int route_halving(int hosts, int owner, int host, int *round) {
     int levels = ls_tree_levels(hosts);
-    // Before depth d's halves are made one, `host` holds what holder(d + 1) says; it sends where it does not after that.
+    // Before depth d's halves are made one, `host` holds what holder(d + 1) says; it sends where it
+    // does not after that.
     for (int depth = levels - 1; depth >= 0; depth--) {
         if (holder(hosts, owner, host, depth + 1) != host) break;
         int to = holder(hosts, owner, host, depth);
@@ -129,7 +131,8 @@ static ls_status assign_mirrored(int workers, int *servers) {
     return no_servers("mirrored", *servers);
 }
 
-// A job of one worker has nobody to serve: it does all by itself, so that it can be compared with larger ones.
+// A job of one worker has nobody to serve: it does all by itself, so that it can be compared with
+// larger ones.
 static ls_status assign_servers(int workers, int *servers) {
     if (*servers == 0) *servers = 1;
     if (workers == 1) {
@@ -244,9 +247,10 @@ ls_status ls_algorithm_find(const char *name, ls_algorithm *out) {
                    name);
 }
 
-// Where nothing was measured (docs/strategies.md has what the rule comes from). From 16 hosts on rounds, however large the vector is: direct messages come from
-// too many at once. Of 9 to 15 hosts, no power of two, halves are not equal, and rounds carry up to twice the bytes; small vectors mind the number of
-// messages more.
+// Where nothing was measured (docs/strategies.md has what the rule comes from). From 16 hosts on
+// rounds, however large the vector is: direct messages come from too many at once. Of 9 to 15
+// hosts, no power of two, halves are not equal, and rounds carry up to twice the bytes; small
+// vectors mind the number of messages more.
 static int rounds_are_better(int hosts, int64_t length) {
     if (hosts <= LS_DIRECT_HOSTS) return 0;
     return hosts > LS_DIRECT_HOSTS_MOST || length * (int64_t)sizeof(float) / hosts < LS_DIRECT_BYTES;

@@ -1,4 +1,5 @@
-// Nodes brought together and added in the tree, block by block, so that partial sums stay in the caches.
+// Nodes brought together and added in the tree, block by block, so that partial sums stay in the
+// caches.
 #include <string.h>
 
 #include "base/error.h"
@@ -43,7 +44,8 @@ ls_status ls__reduce_block(ls_worker *w, const ls_task *t, int64_t delta, int64_
     for (int i = 0; i < t->inputs; i++) {
         const ls_operand *o = ls__input(w, t, i);
         stack[depth] = o->node;
-        // Stack position k has block k + 1: the first is not for sums. An input is read where it lies until it is added to something.
+        // Stack position k has block k + 1: the first is not for sums. An input is read where it
+        // lies until it is added to something.
         LS_TRY(ls__bring(w, t, o, delta, n, depth + 1, &results[depth]));
         depth++;
         while (ls_tree_merge(w->info->micro_batches, stack, &depth)) {
@@ -87,7 +89,8 @@ ls_status ls__mean_block(ls_worker *w, const ls_task *t, int64_t delta, int64_t 
     return scale_mean(w, t->begin + delta, out, results[0], n);
 }
 
-// A block of sums, to where an output lies: on the device, or on the host once the queue is synchronized.
+// A block of sums, to where an output lies: on the device, or on the host once the queue is
+// synchronized.
 static ls_status put(ls_worker *w, const ls_operand *o, int64_t delta, ls_span sums, int64_t n) {
     ls_engine *e = w->engine;
     const ls_region *r = &e->regions.list[o->region];

@@ -1,4 +1,5 @@
-// What top-k does to a micro-batch's gradient, and how nodes of few values are written into messages.
+// What top-k does to a micro-batch's gradient, and how nodes of few values are written into
+// messages.
 #include "step/topk.h"
 
 #include <math.h>
@@ -69,7 +70,8 @@ static ls_status make_chunks(ls_engine *e) {
     return LS_OK;
 }
 
-// The most words that a host sends of a column: its length and table, and its chunks, of which each node has all or a few elements.
+// The most words that a host sends of a column: its length and table, and its chunks, of which each
+// node has all or a few elements.
 static int64_t most_words(const ls_engine *e, int host, int bucket, int column) {
     const ls_emit_config *c = &e->emit;
     const int64_t *cut = c->columns + (int64_t)bucket * (c->column_count + 1) + column;
@@ -84,7 +86,8 @@ static int64_t most_words(const ls_engine *e, int host, int bucket, int column) 
     int64_t words = 2;
     for (int i = chunk_at(e->topk, cut[0]); i < e->topk->count && e->topk->chunks[i].begin < cut[1]; i++) {
         const chunk *k = &e->topk->chunks[i];
-        // However the elements that stay are spread over nodes, each has at most one word with one index.
+        // However the elements that stay are spread over nodes, each has at most one word with one
+        // index.
         int64_t all = nodes * (k->end - k->begin), few = ls__topk_words((end - begin) * k->keep) + nodes;
         words += nodes + (few < all ? few : all);
     }
@@ -261,7 +264,8 @@ void ls__topk_read(const uint32_t *in, int64_t words, int64_t n, int64_t from, i
     }
 }
 
-// Chunk by chunk, since the nodes of one are in the caches together: they lie behind one another, and the table says which is whose.
+// Chunk by chunk, since the nodes of one are in the caches together: they lie behind one another,
+// and the table says which is whose.
 ls_status ls__topk_encode(ls_worker *w, const ls_task *t) {
     ls_engine *e = w->engine;
     uint32_t *out = (uint32_t *)(void *)ls__place_at(e, ls__output(w, t, 0), 0).host;

@@ -47,8 +47,9 @@ int ls_tree_merge(int64_t micro_batches, ls_piece *stack, int *depth) {
 
 static int bit_length(uint64_t x) { return x ? 64 - __builtin_clzll(x) : 0; }
 
-// While micro-batch t is computed, the stack holds the pieces of [begin, t): `rising` ever larger ones up to the most aligned
-// point p in between, then one for each bit of t - p. So it is enough to look at each p with the t that has most bits.
+// While micro-batch t is computed, the stack holds the pieces of [begin, t): `rising` ever larger
+// ones up to the most aligned point p in between, then one for each bit of t - p. So it is enough
+// to look at each p with the t that has most bits.
 int ls_tree_slots(int64_t micro_batches, int64_t begin, int64_t end) {
     (void)micro_batches;  // a node that climbs for want of a sibling is the last: no buffer follows it
     int maximum = 0;

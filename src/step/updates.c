@@ -1,5 +1,5 @@
-// Updating the vector run by run: which elements are trained, which of them decay, which are statistics, which stay as they are, and which share
-// norms.
+// Updating the vector run by run: which elements are trained, which of them decay, which are
+// statistics, which stay as they are, and which share norms.
 #include <string.h>
 
 #include "base/clones.h"
@@ -33,7 +33,8 @@ static int updated_alike(const ls_run *a, const ls_run *b) {
            a->params.l2 == b->params.l2 && a->rate == b->rate;
 }
 
-// Neighbours that are updated alike become one run, so that update loops are long and a vector without options is one run.
+// Neighbours that are updated alike become one run, so that update loops are long and a vector
+// without options is one run.
 ls_status ls__runs_create(ls_engine *e) {
     const ls_engine_config *config = &e->config;
     const ls_segment whole = {.end = config->length, .kernel = 1};
@@ -87,8 +88,8 @@ typedef struct statistic_arguments {
     float momentum, rest;
 } statistic_arguments;
 
-// As Keras moves the statistics of batch normalization; with the sum of all micro-batches divided by the samples, g is the
-// mean of their statistics, weighted by their samples.
+// As Keras moves the statistics of batch normalization; with the sum of all micro-batches divided
+// by the samples, g is the mean of their statistics, weighted by their samples.
 LS_CLONES static void move_statistic(int64_t n, float *restrict w, const float *restrict g, float momentum,
                                      float rest) {
     for (int64_t i = 0; i < n; i++) w[i] = momentum * w[i] + rest * g[i];
@@ -108,7 +109,8 @@ static void call_statistic(const ls_run *run, ls_formula_call *out) {
     memcpy(out->arguments, &a, sizeof a);
 }
 
-// The formula that a run is updated by, or directed; worked out once for all of its blocks that follow each other.
+// The formula that a run is updated by, or directed; worked out once for all of its blocks that
+// follow each other.
 static const ls_formula_call *call_of(ls_worker *w, const ls_task *t, const ls_run *run, int direction) {
     const ls_optimizer *optimizer = w->engine->config.optimizer;
     ls_hand *h = w->hand;

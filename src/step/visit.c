@@ -6,7 +6,8 @@
 #include "optim/lookahead.h"
 #include "step/engine_impl.h"
 
-// How many lanes before this one keep the same elements of the bucket: strategies may have every worker keep all of them.
+// How many lanes before this one keep the same elements of the bucket: strategies may have every
+// worker keep all of them.
 static int copies_before(const ls_engine *e, int lane, int bucket) {
     const ls_emit_config *c = &e->emit;
     int64_t mine, end, begin;
